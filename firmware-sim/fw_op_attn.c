@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * Attention: ATTN. A tile is t->rows queries, from query t->row on, of each of t->cols KV heads,
- * from head t->col on.
+ * Attention: ATTN, ATTN_MASK. A tile is t->rows queries, from query t->row on, of each of t->cols
+ * KV heads, from head t->col on.
  *
  * If a tile has room for all queries of a head, as in decoding, the tiles of a command also divide
  * the keys, by segments (kernels.h). So each worker reads its own part of the cache, whole rows of
@@ -17,12 +17,23 @@
 /* The number of tiles to come, before a command's parts. */
 #define PARTS_HDR 64
 
+static bool has_mask(const struct fw_cmd *c)
+{
+	return c->u.hdr.op == VNPU_OP_ATTN_MASK;
+}
+
+/* The number of operand y. */
+static unsigned int attn_y(const struct fw_cmd *c)
+{
+	return has_mask(c) ? 4 : 3;
+}
+
 /* @q_cols: columns of all heads together. */
 static int check_heads(struct decoder *d, struct fw_cmd *c, uint64_t q_cols)
 {
 	const struct vnpu_cmd_attn *m = &c->u.attn;
 
-	CHECK(fw_check_bounded(d, "rows", m->rows, VNPU_MAX_DIM));
+	CHECK(fw_check_bounded(d, "rows", m->rows, has_mask(c) ? VNPU_MASK_ROWS : VNPU_MAX_DIM));
 	CHECK(fw_check_bounded(d, "heads", m->heads, VNPU_MAX_DIM));
 	CHECK(fw_check_bounded(d, "kv_heads", m->kv_heads, m->heads));
 	CHECK(fw_check_bounded(d, "head_dim", m->head_dim, VNPU_MAX_HEAD_DIM));
@@ -93,7 +104,9 @@ static int check_attn(struct decoder *d, struct fw_cmd *c, uint64_t *cost)
 	CHECK(fw_check_matrix(d, c, 0, m->rows, q_cols, m->ldq));
 	CHECK(fw_check_cache(d, c, 1, m->ctx_rows, kv_cols, m->ldk, m->kv_type));
 	CHECK(fw_check_cache(d, c, 2, m->ctx_rows, kv_cols, m->ldv, m->kv_type));
-	CHECK(fw_check_matrix(d, c, 3, m->rows, q_cols, m->ldy));
+	if (has_mask(c))
+		CHECK(fw_check_operand(d, c, 3, m->rows * 8ull, 8));
+	CHECK(fw_check_matrix(d, c, attn_y(c), m->rows, q_cols, m->ldy));
 	cut_attn(d, c, keys);
 	/* Less than 2^24 x 2^24 x 2^5. The second term: each tile widens each block of 64 keys. */
 	*cost = m->rows * q_cols / 8 * (keys / 4 + 1) +
@@ -132,11 +145,13 @@ static int prepare_attn(struct fw_tile *t, uint64_t index)
 		   (keys - begin - 1) * k_row_bytes + t->cols * head_bytes);
 	tile_touch(t, 2, begin * v_row_bytes + t->col * head_bytes,
 		   (keys - begin - 1) * v_row_bytes + t->cols * head_bytes);
+	if (has_mask(t->cmd))
+		tile_touch(t, 3, first * 8, rows * 8);
 	/* The tile that ends last writes the results of all of them. */
 	if (t->cmd->nr_segments > 1)
-		tile_touch(t, 3, 0, (m->rows - 1) * m->ldy * 4ull + m->heads * bytes);
+		tile_touch(t, attn_y(t->cmd), 0, (m->rows - 1) * m->ldy * 4ull + m->heads * bytes);
 	else
-		tile_touch(t, 3, first * m->ldy * 4ull + t->col * group * bytes,
+		tile_touch(t, attn_y(t->cmd), first * m->ldy * 4ull + t->col * group * bytes,
 			   (rows - 1) * m->ldy * 4ull + t->cols * group * bytes);
 	return 0;
 }
@@ -150,7 +165,7 @@ static struct fw_attn attn_of(const struct fw_tile *t, uint64_t col, uint64_t he
 
 	return (struct fw_attn){
 		.q = tile_f32(t, 0, 0, 0, col * group * m->head_dim),
-		.y = tile_f32(t, 3, 0, 0, col * group * m->head_dim),
+		.y = tile_f32(t, attn_y(t->cmd), 0, 0, col * group * m->head_dim),
 		.ldq = m->ldq,
 		.ldy = m->ldy,
 		.heads = heads,
@@ -158,6 +173,7 @@ static struct fw_attn attn_of(const struct fw_tile *t, uint64_t col, uint64_t he
 		.first = t->row,
 		.nr_q = t->rows,
 		.pos = t->cmd->pos,
+		.mask = has_mask(t->cmd) ? tile_at(t, 3) : NULL,
 		.k = (uint8_t *)tile_at(t, 1) + col * head_bytes,
 		.v = (uint8_t *)tile_at(t, 2) + col * head_bytes,
 		.k_row_bytes = VNPU_KV_BYTES(m->kv_type, m->ldk),
@@ -211,11 +227,22 @@ static struct npu_cost time_attn(const struct soc_npu *npu, const struct fw_cmd 
 		.type = NPU_TIME_F16,
 		.kv_bits = fw_kv_bits(m->kv_type),
 	};
+	struct npu_cost cost = npu_time_attention(npu, &op);
 
-	return npu_time_attention(npu, &op);
+	if (has_mask(c))
+		cost.dram_bytes += m->rows * 8.0;
+	return cost;
 }
 
 const struct fw_op fw_op_attn = {
+	.check = check_attn,
+	.prepare = prepare_attn,
+	.run = run_attn,
+	.begin = begin_attn,
+	.time = time_attn,
+};
+
+const struct fw_op fw_op_attn_mask = {
 	.check = check_attn,
 	.prepare = prepare_attn,
 	.run = run_attn,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Operations on rows of floats: ADD, MUL, ACT, GLU, RMSNORM, ROPE, SOFTMAX. */
+/* Operations on rows of floats: ADD, MUL, ACT, GLU, RMSNORM, ROPE, ROPE_AT, SOFTMAX. */
 #include "fw_op.h"
 
 static double act_ops(uint32_t kind)
@@ -243,7 +243,18 @@ const struct fw_op fw_op_rmsnorm = {
 	.time = time_rmsnorm,
 };
 
-/* ---- ROPE ---- */
+/* ---- ROPE, ROPE_AT ---- */
+
+static bool has_positions(const struct fw_cmd *c)
+{
+	return c->u.hdr.op == VNPU_OP_ROPE_AT;
+}
+
+/* The number of operand y. */
+static unsigned int rope_y(const struct fw_cmd *c)
+{
+	return has_positions(c) ? 3 : 2;
+}
 
 static int check_rope(struct decoder *d, struct fw_cmd *c, uint64_t *cost)
 {
@@ -263,7 +274,9 @@ static int check_rope(struct decoder *d, struct fw_cmd *c, uint64_t *cost)
 	CHECK(fw_check_param(d, "pos", m->pos_param, VNPU_MAX_DIM - m->rows, &c->pos));
 	CHECK(fw_check_matrix(d, c, 0, m->rows, cols, m->ldx));
 	CHECK(fw_check_vector(d, c, 1, m->rot_dim / 2));
-	CHECK(fw_check_matrix(d, c, 2, m->rows, cols, m->ldy));
+	if (has_positions(c))
+		CHECK(fw_check_vector(d, c, 2, m->rows));
+	CHECK(fw_check_matrix(d, c, rope_y(c), m->rows, cols, m->ldy));
 	fw_cut_rows(c, m->rows, cols, false);
 	*cost = m->rows * (cols + 32ull * m->rot_dim);
 	return 0;
@@ -273,20 +286,26 @@ static int prepare_rope(struct fw_tile *t, uint64_t index)
 {
 	const struct vnpu_cmd_rope *m = &t->cmd->u.rope;
 
-	return prepare_unary(t, index, m->rows, m->heads * m->head_dim, m->ldx, m->ldy,
-			     m->rot_dim * 2ull);
+	tile_place(t, m->rows, m->heads * m->head_dim, index);
+	tile_touch_f32(t, 0, m->ldx);
+	tile_touch(t, 1, 0, m->rot_dim * 2ull);
+	if (has_positions(t->cmd))
+		tile_touch(t, 2, t->row * 4, t->rows * 4);
+	tile_touch_f32(t, rope_y(t->cmd), m->ldy);
+	return 0;
 }
 
 static void run_rope(void *arg)
 {
 	struct fw_tile *t = arg;
 	const struct vnpu_cmd_rope *m = &t->cmd->u.rope;
+	const uint32_t *positions = has_positions(t->cmd) ? tile_at(t, 2) : NULL;
 	uint64_t r;
 
 	for (r = t->row; r < t->row + t->rows; r++)
-		t->k->rope(tile_f32(t, 2, r, m->ldy, 0), tile_f32(t, 0, r, m->ldx, 0),
-			   tile_at(t, 1), t->cmd->pos + r, m->heads, m->head_dim, m->rot_dim,
-			   m->mode, t->scratch);
+		t->k->rope(tile_f32(t, rope_y(t->cmd), r, m->ldy, 0), tile_f32(t, 0, r, m->ldx, 0),
+			   tile_at(t, 1), t->cmd->pos + (positions ? positions[r] : r), m->heads,
+			   m->head_dim, m->rot_dim, m->mode, t->scratch);
 }
 
 static struct npu_cost time_rope(const struct soc_npu *npu, const struct fw_cmd *c)
@@ -294,10 +313,18 @@ static struct npu_cost time_rope(const struct soc_npu *npu, const struct fw_cmd 
 	const struct vnpu_cmd_rope *m = &c->u.rope;
 	double elements = (double)m->rows * m->heads * m->head_dim;
 
-	return fw_vector_time(npu, elements, FLOAT_OPS_ROPE, 2 * elements + m->rot_dim / 2.0, 0);
+	return fw_vector_time(npu, elements, FLOAT_OPS_ROPE, 2 * elements + m->rot_dim / 2.0,
+			      has_positions(c) ? m->rows * 4.0 : 0);
 }
 
 const struct fw_op fw_op_rope = {
+	.check = check_rope,
+	.prepare = prepare_rope,
+	.run = run_rope,
+	.time = time_rope,
+};
+
+const struct fw_op fw_op_rope_at = {
 	.check = check_rope,
 	.prepare = prepare_rope,
 	.run = run_rope,

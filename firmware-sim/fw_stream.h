@@ -14,7 +14,7 @@
  * params are beside it.
  */
 struct fw_cmd {
-	uint64_t va[ISA_MAX_OPERANDS]; /* operands in the order of the command's structure */
+	uint64_t va[ISA_MAX_OPERANDS]; /* operands in the order of isa_ops.c */
 	uint32_t width; /* of a line of a matmul's rows; 0: one line has all of them */
 	uint64_t pos; /* value of the command's param; 0 if it has none */
 	uint32_t index; /* in the stream with BARRIERs and SLEEPs */

@@ -94,6 +94,18 @@ const struct isa_op isa_ops[ISA_NR_OPS] = {
 		PARAM(rope, pos),
 	},
 
+	[VNPU_OP_ROPE_AT].operands = {
+		IN(rope, x, F32, "[rows][heads*head_dim]", "ldx"),
+		IN(rope, inv_freq, F32, "[rot_dim/2]", NULL),
+		IN(rope_at, positions, POSITIONS, "[rows]", NULL),
+		OUT(rope, y, F32, "[rows][heads*head_dim]", "ldy"),
+	},
+	[VNPU_OP_ROPE_AT].fields = {
+		U32(rope, rows), U32(rope, heads), U32(rope, head_dim), U32(rope, rot_dim),
+		U32(rope, ldx), U32(rope, ldy), FIELD(rope, mode, NAMED, "mode", "adjacent|halves"),
+		PARAM(rope, pos),
+	},
+
 	[VNPU_OP_SOFTMAX].operands = {
 		IN(softmax, x, F32, "[rows][cols]", "ldx"),
 		OUT(softmax, y, F32, "[rows][cols]", "ldy"),
@@ -141,6 +153,20 @@ const struct isa_op isa_ops[ISA_NR_OPS] = {
 		OUT(attn, y, F32, "[rows][heads*head_dim]", "ldy"),
 	},
 	[VNPU_OP_ATTN].fields = {
+		U32(attn, rows), U32(attn, heads), U32(attn, kv_heads), U32(attn, head_dim),
+		U32(attn, ctx_rows), U32(attn, ldq), U32(attn, ldk), U32(attn, ldv), U32(attn, ldy),
+		FIELD(attn, scale, FLOAT, "scale", NULL),
+		FIELD(attn, kv_type, NAMED, "kv", KV_TYPES), PARAM(attn, pos),
+	},
+
+	[VNPU_OP_ATTN_MASK].operands = {
+		IN(attn, q, F32, "[rows][heads*head_dim]", "ldq"),
+		IN(attn, k, KV, "[ctx_rows][kv_heads*head_dim]", "ldk"),
+		IN(attn, v, KV, "[ctx_rows][kv_heads*head_dim]", "ldv"),
+		IN(attn_mask, mask, MASKS, "[rows]", NULL),
+		OUT(attn, y, F32, "[rows][heads*head_dim]", "ldy"),
+	},
+	[VNPU_OP_ATTN_MASK].fields = {
 		U32(attn, rows), U32(attn, heads), U32(attn, kv_heads), U32(attn, head_dim),
 		U32(attn, ctx_rows), U32(attn, ldq), U32(attn, ldk), U32(attn, ldv), U32(attn, ldy),
 		FIELD(attn, scale, FLOAT, "scale", NULL),
@@ -306,11 +332,12 @@ const struct isa_op isa_ops[ISA_NR_OPS] = {
 VNPU_OPS(SINCE_KNOWN)
 
 const char *const isa_type_names[ISA_NR_TYPES] = {
-	[ISA_NONE] = "none", [ISA_BYTES] = "bytes", [ISA_F32] = "f32",
-	[ISA_S8] = "s8",     [ISA_S8P] = "s8p",	    [ISA_KV] = "kv",
-	[ISA_W8] = "w8",     [ISA_W4] = "w4",	    [ISA_OUTLIERS] = "outliers",
-	[ISA_WK] = "wk",     [ISA_KQ] = "kq",	    [ISA_W8_W4] = "w8/w4",
-	[ISA_K8] = "k8",     [ISA_S16] = "s16",	    [ISA_V8] = "v8",
+	[ISA_NONE] = "none",	 [ISA_BYTES] = "bytes", [ISA_F32] = "f32",
+	[ISA_S8] = "s8",	 [ISA_S8P] = "s8p",	[ISA_KV] = "kv",
+	[ISA_W8] = "w8",	 [ISA_W4] = "w4",	[ISA_OUTLIERS] = "outliers",
+	[ISA_WK] = "wk",	 [ISA_KQ] = "kq",	[ISA_W8_W4] = "w8/w4",
+	[ISA_K8] = "k8",	 [ISA_S16] = "s16",	[ISA_V8] = "v8",
+	[ISA_POSITIONS] = "u32", [ISA_MASKS] = "u64",
 };
 
 #define KQ_STRING(NAME, name, ...) #name,

@@ -32,6 +32,8 @@ enum isa_type {
 	ISA_K8, /* packed keys of QK_I8 */
 	ISA_S16,
 	ISA_V8, /* packed values of ATTN_I8 */
+	ISA_POSITIONS, /* u32 */
+	ISA_MASKS, /* u64 */
 	ISA_NR_TYPES,
 };
 
@@ -83,7 +85,8 @@ struct isa_op {
 	uint32_t bytes; /* size of its command, without what a flag adds: isa_bytes() */
 	uint16_t minor; /* version that added it, 1.minor */
 	uint16_t flags; /* VNPU_CMD_* that its commands may have */
-	/* In the order of the command and of a listing; the entry after the last has no name. */
+	/* In the order of a listing, those that are read first; the entry after the last has no
+	 * name. */
 	struct isa_operand operands[ISA_MAX_OPERANDS + 1];
 	struct isa_field fields[ISA_MAX_FIELDS + 1];
 };

@@ -20,6 +20,7 @@
  *	value	a sum over the keys in order, each step a fused multiply-add; of Q8_0
  *		it adds weight * scale, rounded, times the integer;
  *		times 1 / total at the end
+ *		a key that the query does not attend to has weight 0 and no value
  *	fold	of segment after segment: with M the greater maximum, sums before times
  *		exp(maximum before - M), then fma(segment's, exp(segment's maximum - M), sums)
  */
@@ -49,6 +50,9 @@ struct attn_work {
 	struct attn_sums now, before; /* of this segment, and of all before it */
 	struct attn_ahead k_ahead, v_ahead, no_ahead;
 	uint64_t nr_keys[FW_ATTN_MAX_QUERIES]; /* not decreasing */
+	/* Of this block: the first query that attends to keys of it, and from that on to which. */
+	uint32_t first;
+	uint64_t seen[FW_ATTN_MAX_QUERIES]; /* bit b: number b of the block */
 	const float *q[FW_ATTN_MAX_QUERIES]; /* [heads * nr_q] */
 	float scale[FW_ATTN_MAX_QUERIES + 16]; /* of one head */
 	float max[2][FW_ATTN_MAX_QUERIES + 16];
@@ -58,6 +62,12 @@ _Static_assert((ATTN_KEYS + 16 + ATTN_KEYS / 32) * VNPU_MAX_HEAD_DIM * 4 + 2 * 1
 			       FW_ATTN_MAX_QUERIES * (2 * ATTN_KEYS + 2 * 16) * 4 <=
 		       FW_SCRATCH_BYTES,
 	       "a tile's scratch");
+
+/* The lowest @n bits. */
+INLINE uint64_t attn_below(uint64_t n)
+{
+	return n < 64 ? (1ull << n) - 1 : ~0ull;
+}
 
 /* ---- a block of keys ------------------------------------------------------------------------- */
 
@@ -70,12 +80,12 @@ INLINE void attn_few_scores(uint32_t rows, float *p, const float *const *q, cons
 	}
 }
 
-/* The scores of a head's queries @q from @first on, and of @n keys from @k on. */
-static void attn_scores(struct attn_work *w, uint32_t first, const float *const *q,
-			const uint8_t *k, uint32_t n)
+/* The scores of a head's queries @q, from the first one that attends to the block on, and of @n
+ * keys from @k on. */
+static void attn_scores(struct attn_work *w, const float *const *q, const uint8_t *k, uint32_t n)
 {
 	const struct fw_attn *t = w->t;
-	uint32_t i, rows, dim = t->head_dim;
+	uint32_t i, rows, dim = t->head_dim, first = w->first;
 
 	if (w->few) {
 		ATTN_TYPED(t->kv_type, attn_few_scores, t->nr_q - first, w->p + first * ATTN_KEYS,
@@ -107,16 +117,8 @@ INLINE struct v16 attn_exp(struct v16 x, struct v16 m)
 	return x;
 }
 
-/* How many keys of the block from @j0 on query @i of a head attends to. */
-static uint32_t attn_seen(const struct attn_work *w, uint32_t i, uint64_t j0)
-{
-	uint64_t n = w->nr_keys[i] - j0;
-
-	return n < ATTN_KEYS ? n : ATTN_KEYS;
-}
-
-/* Scales a query's scores @p, of which it attends to @n. Returns their maximum, at least @max. */
-INLINE float attn_greatest(const struct attn_work *w, float *p, uint32_t n, float max)
+/* Scales a query's scores @p, those that are @seen. Returns their maximum, at least @max. */
+INLINE float attn_greatest(const struct attn_work *w, float *p, uint64_t seen, float max)
 {
 	struct v16 s[4], factor = splat16(w->t->scale);
 	uint32_t b;
@@ -125,9 +127,9 @@ INLINE float attn_greatest(const struct attn_work *w, float *p, uint32_t n, floa
 #pragma GCC unroll 4
 	for (b = 0; b < 4; b++)
 		s[b] = mul16(load16(p + 16 * b), factor);
-	if (n < ATTN_KEYS)
+	if (~seen)
 		for (b = 0; b < 4; b++)
-			s[b] = first16(s[b], n < 16 * b ? 0 : n - 16 * b, -INFINITY);
+			s[b] = choose16((uint32_t)(seen >> 16 * b), s[b], -INFINITY);
 #pragma GCC unroll 4
 	for (b = 0; b < 4; b++)
 		store16(p + 16 * b, s[b]);
@@ -150,21 +152,20 @@ INLINE void attn_weights(float *p, float max, float *total, float scale)
 	store16(total, fma16(load16(total), splat16(scale), s[0]));
 }
 
-/* Turns the scores of head @h into weights, from query @first on, and sets the scales for the
- * earlier sums. */
-static void attn_softmax(struct attn_work *w, uint32_t h, uint32_t first, uint64_t j0)
+/* Turns the scores of head @h into weights, and sets the scales for the earlier sums. */
+static void attn_softmax(struct attn_work *w, uint32_t h)
 {
 	uint32_t i, nr_q = w->t->nr_q;
 	float *max = w->now.max + h * nr_q;
 
-	for (i = first; i < nr_q; i++) {
+	for (i = w->first; i < nr_q; i++) {
 		w->scale[i] = max[i];
-		max[i] = attn_greatest(w, w->p + i * ATTN_KEYS, attn_seen(w, i, j0), max[i]);
+		max[i] = attn_greatest(w, w->p + i * ATTN_KEYS, w->seen[i], max[i]);
 	}
 	/* Sixteen at a time: the arrays have room for as many more. */
-	for (i = first; i < nr_q; i += 16)
+	for (i = w->first; i < nr_q; i += 16)
 		store16(w->scale + i, attn_exp(load16(w->scale + i), load16(max + i)));
-	for (i = first; i < nr_q; i++)
+	for (i = w->first; i < nr_q; i++)
 		attn_weights(w->p + i * ATTN_KEYS, max[i], w->now.total + (h * nr_q + i) * 16,
 			     w->scale[i]);
 }
@@ -203,38 +204,55 @@ static void attn_weigh(uint32_t rows, float *sums, size_t wide, const float *sca
 	ATTN_TYPED(v->type, attn_weigh_rows, rows, sums, wide, scale, p, n, v, d, end)
 }
 
-/*
- * Adds elements @d to @end of the values from key @j0 on, weighted by @p, to the sums @acc of a
- * head's queries from @first on.
- */
-static void attn_add(struct attn_work *w, float *acc, uint32_t first, uint64_t j0, const float *p,
-		     const struct attn_values *v, uint32_t d, uint32_t end)
+/* The number of bits below the lowest one that is not set. */
+static uint32_t attn_run(uint64_t bits)
 {
-	uint32_t nr_q = w->t->nr_q, most = w->few ? ATTN_FEW : ATTN_ROWS, i, k, rows, seen;
-	const float one = 1;
-	struct attn_values later;
+	return ~bits ? (uint32_t)__builtin_ctzll(~bits) : 64;
+}
 
-	for (i = first; i < nr_q; i += rows) {
+/* Adds the values of the keys @seen, run by run, weighted by @p, to a query's sums @acc. */
+static void attn_add_seen(float *acc, size_t wide, const float *p, uint64_t seen,
+			  const struct attn_values *v, uint32_t d, uint32_t end)
+{
+	struct attn_values at = *v;
+	const float one = 1;
+	uint32_t j, n;
+
+	for (; seen; seen &= ~(attn_below(n) << j)) {
+		j = (uint32_t)__builtin_ctzll(seen);
+		n = attn_run(seen >> j);
+		at.rows = v->rows + j * v->row_bytes;
+		attn_weigh(1, acc, wide, &one, p + j, n, &at, d, end);
+	}
+}
+
+/*
+ * Adds elements @d to @end of the block's values, weighted by @p, to the sums @acc of a head's
+ * queries: first those of the block's first keys that several queries attend to, and then the
+ * others of each. A value that a query does not attend to must not be multiplied, not even by
+ * weight 0.
+ */
+static void attn_add(struct attn_work *w, float *acc, const float *p, const struct attn_values *v,
+		     uint32_t d, uint32_t end)
+{
+	uint32_t nr_q = w->t->nr_q, most = w->few ? ATTN_FEW : ATTN_ROWS, i, k, rows, n;
+	uint64_t all;
+
+	for (i = w->first; i < nr_q; i += rows) {
 		rows = nr_q - i < most ? nr_q - i : most;
-		seen = attn_seen(w, i, j0);
-		attn_weigh(rows, acc + i * w->wide, w->wide, w->scale + i, p + i * ATTN_KEYS, seen,
-			   v, d, end);
-		/*
-		 * Later queries attend to more keys, which are added separately: a value that a
-		 * query does not attend to must not be multiplied, not even by weight 0.
-		 */
-		later = *v;
-		later.rows += seen * v->row_bytes;
-		for (k = i + 1; k < i + rows; k++)
-			if (attn_seen(w, k, j0) > seen)
-				attn_weigh(1, acc + k * w->wide, w->wide, &one,
-					   p + k * ATTN_KEYS + seen, attn_seen(w, k, j0) - seen,
-					   &later, d, end);
+		for (k = i, all = ~0ull; k < i + rows; k++)
+			all &= w->seen[k];
+		n = attn_run(all);
+		attn_weigh(rows, acc + i * w->wide, w->wide, w->scale + i, p + i * ATTN_KEYS, n, v,
+			   d, end);
+		for (k = i; k < i + rows; k++)
+			attn_add_seen(acc + k * w->wide, w->wide, p + k * ATTN_KEYS,
+				      w->seen[k] & ~attn_below(n), v, d, end);
 	}
 }
 
 /* Sets @w->scaled to the weights times the scales of a block of @n rows of values, from @v on. */
-static void attn_scale(struct attn_work *w, uint32_t first, const uint8_t *v, uint32_t n)
+static void attn_scale(struct attn_work *w, const uint8_t *v, uint32_t n)
 {
 	size_t row_bytes = w->t->v_row_bytes;
 	uint32_t i, j;
@@ -243,8 +261,34 @@ static void attn_scale(struct attn_work *w, uint32_t first, const uint8_t *v, ui
 	for (j = 0; j < n; j += LANES, v += LANES * row_bytes) {
 		scale = n - j < LANES ? load_scales_part(v, row_bytes, n - j)
 				      : load_scales(v, row_bytes);
-		for (i = first * ATTN_KEYS; i < w->t->nr_q * ATTN_KEYS; i += ATTN_KEYS)
+		for (i = w->first * ATTN_KEYS; i < w->t->nr_q * ATTN_KEYS; i += ATTN_KEYS)
 			store(w->scaled + i + j, load(w->p + i + j) * scale);
+	}
+}
+
+/* The keys of the block from @j0 on that the mask of @row lets it attend to; those before
+ * @w->t->pos are not the mask's. */
+static uint64_t attn_masked(const struct attn_work *w, uint64_t row, uint64_t j0)
+{
+	uint64_t mask = w->t->mask[row] | 1ull << row, pos = w->t->pos;
+
+	return pos < j0 ? mask >> (j0 - pos) : mask << (pos - j0) | attn_below(pos - j0);
+}
+
+/* Sets which queries attend to which keys of the block from @j0 on. */
+static void attn_see(struct attn_work *w, uint64_t j0)
+{
+	const struct fw_attn *t = w->t;
+	bool masked = t->mask && j0 + ATTN_KEYS > t->pos;
+	uint32_t i;
+
+	w->first = 0;
+	while (w->nr_keys[w->first] <= j0)
+		w->first++;
+	for (i = w->first; i < t->nr_q; i++) {
+		w->seen[i] = attn_below(w->nr_keys[i] - j0);
+		if (masked)
+			w->seen[i] &= attn_masked(w, (t->first + i) / t->group, j0);
 	}
 }
 
@@ -256,22 +300,20 @@ static void attn_block(struct attn_work *w, uint32_t h, uint64_t j0)
 	const uint8_t *k = (const uint8_t *)t->k + head + j0 * t->k_row_bytes,
 		      *v = (const uint8_t *)t->v + head + j0 * t->v_row_bytes;
 	float *acc = w->now.acc + (size_t)h * t->nr_q * w->wide;
+	uint64_t left = w->nr_keys[t->nr_q - 1] - j0;
+	uint32_t n = left < ATTN_KEYS ? (uint32_t)left : ATTN_KEYS, d;
 	struct attn_values values;
-	uint32_t first = 0, n, d;
 
-	while (w->nr_keys[first] <= j0)
-		first++;
-	n = attn_seen(w, t->nr_q - 1, j0);
-	attn_scores(w, first, w->q + h * t->nr_q, k, n);
-	attn_softmax(w, h, first, j0);
+	attn_scores(w, w->q + h * t->nr_q, k, n);
+	attn_softmax(w, h);
 	values = attn_values(w, v, n);
 	if (t->kv_type != VNPU_KV_Q8_0) {
-		attn_add(w, acc, first, j0, w->p, &values, 0, w->wide);
+		attn_add(w, acc, w->p, &values, 0, w->wide);
 		return;
 	}
 	for (d = 0; d < t->head_dim; d += VNPU_Q8_0_VALUES) {
-		attn_scale(w, first, v + d / VNPU_Q8_0_VALUES * VNPU_Q8_0_BYTES, n);
-		attn_add(w, acc, first, j0, w->scaled, &values, d, d + VNPU_Q8_0_VALUES);
+		attn_scale(w, v + d / VNPU_Q8_0_VALUES * VNPU_Q8_0_BYTES, n);
+		attn_add(w, acc, w->scaled, &values, d, d + VNPU_Q8_0_VALUES);
 	}
 }
 
@@ -311,6 +353,7 @@ static void attn_segment(struct attn_work *w, uint64_t segment, uint64_t end)
 	for (; j0 < stop && j0 < end; j0 += ATTN_KEYS) {
 		w->k_ahead = attn_next(t, t->k, t->k_row_bytes, j0 + ATTN_KEYS, end);
 		w->v_ahead = attn_next(t, t->v, t->v_row_bytes, j0 + ATTN_KEYS, end);
+		attn_see(w, j0);
 		for (h = 0; h < t->heads; h++)
 			attn_block(w, h, j0);
 	}

@@ -60,6 +60,8 @@ enum npu_dtype {
 	/* [positions][head_dim] INT8 values of one KV head (<npu/vnpu_isa.h>: ATTN_I8); positions a
 	 * multiple of 64. */
 	NPU_V8_PANEL,
+	NPU_U32, /* [rows][1] positions of npu_rope_at() */
+	NPU_U64, /* [rows][1] masks of npu_attn_mask() */
 };
 
 struct npu_graph *npu_graph_create(const char *name); /* NULL: out of memory */
@@ -135,6 +137,13 @@ enum npu_rope_mode { NPU_ROPE_ADJACENT, NPU_ROPE_HALVES };
 /* inv_freq f32 [1][rot_dim/2]; row r is at position params[pos] + r. */
 struct npu_tensor *npu_rope(struct npu_graph *g, struct npu_tensor *x, struct npu_tensor *inv_freq,
 			    uint32_t heads, int pos, enum npu_rope_mode mode);
+/*
+ * The same with row r at position params[pos] + positions[r]: @positions NPU_U32 [rows][1], as an
+ * input the depths of a token tree's nodes. The device needs ISA 1.10.
+ */
+struct npu_tensor *npu_rope_at(struct npu_graph *g, struct npu_tensor *x,
+			       struct npu_tensor *inv_freq, struct npu_tensor *positions,
+			       uint32_t heads, int pos, enum npu_rope_mode mode);
 /* With limit, row r keeps its first params[limit] + r + 1 columns; NPU_NO_PARAM: all of them. */
 struct npu_tensor *npu_softmax(struct npu_graph *g, struct npu_tensor *x, float scale, int limit);
 /* Per-row symmetric INT8. *@scale: f32 [rows][1]. */
@@ -231,6 +240,26 @@ int npu_store_rows(struct npu_graph *g, struct npu_tensor *x, struct npu_tensor 
 struct npu_tensor *npu_attn(struct npu_graph *g, struct npu_tensor *q, struct npu_tensor *k,
 			    struct npu_tensor *v, uint32_t heads, uint32_t kv_heads, float scale,
 			    int pos);
+/* How npu_attn_mask() differs from npu_attn(). */
+struct npu_attn_options {
+	/*
+	 * NPU_U64 [rows][1], rows at most 64: of the rows of this graph row r attends to its own
+	 * and to those j < r for which bit j of mask[r] is set, as a node of a token tree to its
+	 * ancestors (CoordGen 3.1). Rows before params[pos] are not masked.
+	 */
+	struct npu_tensor *mask;
+};
+/*
+ * npu_attn() with @options. What a row does not attend to has no influence on its result, which for
+ * a mask of ones has the bits of npu_attn(). The device needs ISA 1.10.
+ *
+ *	m = npu_graph_input(g, "ancestors", NPU_U64, rows, 1);
+ *	y = npu_attn_mask(g, q, k, v, heads, kv_heads, scale, pos,
+ *			  &(struct npu_attn_options){ .mask = m });
+ */
+struct npu_tensor *npu_attn_mask(struct npu_graph *g, struct npu_tensor *q, struct npu_tensor *k,
+				 struct npu_tensor *v, uint32_t heads, uint32_t kv_heads,
+				 float scale, int pos, const struct npu_attn_options *options);
 /*
  * The scores by which queries find their important keys (shadowAttn 3.2): q s8 [rows][head_dim],
  * one query head, k NPU_K8_PANEL [positions][head_dim], an input. The result, s16

@@ -10,8 +10,8 @@
 #include "graph.h"
 #include "npu_fail.h"
 
-const char *const npu_dtype_names[NPU_NR_DTYPES] = { "f32", "s8", "w8", "f16", "q8_0", "w4",
-						     "wk",  "kq", "k8", "s16", "v8" };
+const char *const npu_dtype_names[NPU_NR_DTYPES] = { "f32", "s8", "w8",	 "f16", "q8_0", "w4", "wk",
+						     "kq",  "k8", "s16", "v8",	"u32",	"u64" };
 
 int graph_fail(struct npu_graph *g, int err, const char *fmt, ...)
 {
@@ -178,6 +178,12 @@ static bool tensor_layout(struct npu_graph *g, struct npu_tensor *t, const uint8
 		return keys_layout(g, t, name);
 	case NPU_S16:
 		t->bytes = (uint64_t)t->rows * t->cols * 2;
+		return true;
+	case NPU_U32:
+		t->bytes = (uint64_t)t->rows * t->cols * 4;
+		return true;
+	case NPU_U64:
+		t->bytes = (uint64_t)t->rows * t->cols * 8;
 		return true;
 	}
 	graph_fail(g, -EINVAL, "%s: type %d is not known", name, t->dtype);

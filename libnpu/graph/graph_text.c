@@ -195,9 +195,10 @@ static void do_param(struct graph_text *t)
 /* The type of an input. */
 static enum npu_dtype input_type(struct graph_text *t, unsigned int arg)
 {
-	if (!strcmp(word(t, arg), "k8"))
-		return NPU_K8_PANEL;
-	return strcmp(word(t, arg), "v8") ? dtype(t, arg, NPU_S8, "s8") : NPU_V8_PANEL;
+	static const enum npu_dtype types[] = { NPU_F32,      NPU_S8,  NPU_K8_PANEL,
+						NPU_V8_PANEL, NPU_U32, NPU_U64 };
+
+	return types[text_choice(t, arg, "a type", "f32|s8|k8|v8|u32|u64")];
 }
 
 static void do_input(struct graph_text *t)
@@ -401,7 +402,7 @@ static const struct declaration {
 static const char *const declaration_help[][2] = {
 	{ "graph NAME", "names the graph" },
 	{ "param P", "an integer that is set for each run" },
-	{ "input X f32|s8|k8|v8 ROWS COLS [LD]",
+	{ "input X f32|s8|k8|v8|u32|u64 ROWS COLS [LD]",
 	  "read; bound for each run; k8, v8: packed INT8 keys, values; LD: of longer rows, f32" },
 	{ "weight W f32|w8 ROWS COLS", "read; w8: packed INT8 [n][k] with scales" },
 	{ "weight W w4 ROWS COLS GROUP",

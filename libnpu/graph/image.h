@@ -23,7 +23,7 @@
 #define NPU_MAX_SYMBOLS (VNPU_MAX_SLOTS - 3)
 
 /* Indexed by enum npu_dtype. */
-#define NPU_NR_DTYPES 11
+#define NPU_NR_DTYPES 13
 extern const char *const npu_dtype_names[NPU_NR_DTYPES];
 
 enum npu_symbol_kind {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* A context's cache: COPY and STORE write it, ATTN reads it. */
+/* A context's cache: COPY and STORE write it, ATTN and ATTN_MASK read it. */
 #include <errno.h>
 
 #include "op.h"
@@ -75,41 +75,83 @@ const struct npu_op npu_op_store = {
 	.lower = lower_store,
 };
 
-/* ---- ATTN ---- */
+/* ---- ATTN, ATTN_MASK ---- */
+
+static bool attn_fits(struct npu_graph *g, const char *name, const struct graph_op *op)
+{
+	const struct npu_tensor *q = op->in[0], *k = op->in[1];
+
+	if (!op->heads || !op->kv_heads || op->heads % op->kv_heads || q->cols % op->heads ||
+	    q->cols / op->heads > VNPU_MAX_HEAD_DIM || q->rows > k->rows) {
+		graph_fail(g, -EINVAL, "%s: q %u x %u in %u heads, %u KV heads, cache of %u rows",
+			   name, q->rows, q->cols, op->heads, op->kv_heads, k->rows);
+		return false;
+	}
+	if (k->dtype == NPU_Q8_0 && q->cols / op->heads % VNPU_Q8_0_VALUES) {
+		graph_fail(g, -EINVAL,
+			   "%s: heads of %u values, with a cache of q8_0 a multiple of %d", name,
+			   q->cols / op->heads, VNPU_Q8_0_VALUES);
+		return false;
+	}
+	return true;
+}
+
+/* Appends @op, whose operands, param and value are to be checked; the operands: q, k, v. */
+static struct npu_tensor *graph_attn(struct npu_graph *g, const char *name, struct graph_op op)
+{
+	struct npu_tensor *q = op.in[0], *k = op.in[1], *v = op.in[2];
+	uint32_t kv_cols;
+
+	if (!graph_operand(g, name, q, NPU_F32) || !graph_cache(g, name, k) ||
+	    !graph_operand(g, name, v, k->dtype) || !graph_param_ok(g, name, op.param, true) ||
+	    !graph_finite(g, name, op.value) || !attn_fits(g, name, &op))
+		return NULL;
+	kv_cols = q->cols / op.heads * op.kv_heads;
+	if (!graph_shape(g, name, k, k->rows, kv_cols) ||
+	    !graph_shape(g, name, v, k->rows, kv_cols))
+		return NULL;
+	return graph_simple(g, op, q->rows, q->cols);
+}
 
 struct npu_tensor *npu_attn(struct npu_graph *g, struct npu_tensor *q, struct npu_tensor *k,
 			    struct npu_tensor *v, uint32_t heads, uint32_t kv_heads, float scale,
 			    int pos)
 {
-	if (!graph_operand(g, "attn", q, NPU_F32) || !graph_cache(g, "attn", k) ||
-	    !graph_operand(g, "attn", v, k->dtype) || !graph_param_ok(g, "attn", pos, true) ||
-	    !graph_finite(g, "attn", scale))
+	struct graph_op op = {
+		.op = VNPU_OP_ATTN,
+		.in = { q, k, v },
+		.heads = heads,
+		.kv_heads = kv_heads,
+		.value = scale,
+		.param = pos,
+	};
+
+	return graph_attn(g, "attn", op);
+}
+
+struct npu_tensor *npu_attn_mask(struct npu_graph *g, struct npu_tensor *q, struct npu_tensor *k,
+				 struct npu_tensor *v, uint32_t heads, uint32_t kv_heads,
+				 float scale, int pos, const struct npu_attn_options *options)
+{
+	struct graph_op op = {
+		.op = VNPU_OP_ATTN_MASK,
+		.in = { q, k, v, options->mask },
+		.heads = heads,
+		.kv_heads = kv_heads,
+		.value = scale,
+		.param = pos,
+	};
+
+	if (!graph_member(g, "attn_mask", q) ||
+	    !graph_operand(g, "attn_mask", options->mask, NPU_U64) ||
+	    !graph_shape(g, "attn_mask", options->mask, q->rows, 1))
 		return NULL;
-	if (!heads || !kv_heads || heads % kv_heads || q->cols % heads ||
-	    q->cols / heads > VNPU_MAX_HEAD_DIM || q->rows > k->rows) {
-		graph_fail(g, -EINVAL, "attn: q %u x %u in %u heads, %u KV heads, cache of %u rows",
-			   q->rows, q->cols, heads, kv_heads, k->rows);
+	if (q->rows > VNPU_MASK_ROWS) {
+		graph_fail(g, -EINVAL, "attn_mask: %u rows, with a mask at most %d", q->rows,
+			   VNPU_MASK_ROWS);
 		return NULL;
 	}
-	if (k->dtype == NPU_Q8_0 && q->cols / heads % VNPU_Q8_0_VALUES) {
-		graph_fail(g, -EINVAL,
-			   "attn: heads of %u values, with a cache of q8_0 a multiple of %d",
-			   q->cols / heads, VNPU_Q8_0_VALUES);
-		return NULL;
-	}
-	if (!graph_shape(g, "attn", k, k->rows, q->cols / heads * kv_heads) ||
-	    !graph_shape(g, "attn", v, k->rows, q->cols / heads * kv_heads))
-		return NULL;
-	return graph_simple(g,
-			    (struct graph_op){
-				    .op = VNPU_OP_ATTN,
-				    .in = { q, k, v },
-				    .heads = heads,
-				    .kv_heads = kv_heads,
-				    .value = scale,
-				    .param = pos,
-			    },
-			    q->rows, q->cols);
+	return graph_attn(g, "attn_mask", op);
 }
 
 /* Counted for the last rows of the cache: each attends to all but those after it. */
@@ -149,4 +191,21 @@ const struct npu_op npu_op_attn = {
 	.lower = lower_attn,
 	.texts = { { "Y = attn Q K V HEADS KV_HEADS SCALE P",
 		     "over states K and V; row r is at P + r", text_attn } },
+};
+
+static void text_attn_mask(struct graph_text *t, struct npu_tensor *out[])
+{
+	struct npu_attn_options options = { .mask = text_tensor(t, 3) };
+
+	out[0] = npu_attn_mask(text_graph(t), text_tensor(t, 0), text_tensor(t, 1),
+			       text_tensor(t, 2), text_integer(t, 4, UINT32_MAX),
+			       text_integer(t, 5, UINT32_MAX), text_number(t, 6), text_param(t, 7),
+			       &options);
+}
+
+const struct npu_op npu_op_attn_mask = {
+	.lower = lower_attn,
+	.texts = { { "Y = attn_mask Q K V MASK HEADS KV_HEADS SCALE P",
+		     "the same; of rows P + j row r sees those of bits j of MASK[r]",
+		     text_attn_mask } },
 };

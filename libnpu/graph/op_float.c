@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Operations on rows of floats: ADD, MUL, ACT, GLU, RMSNORM, ROPE, SOFTMAX. */
+/* Operations on rows of floats: ADD, MUL, ACT, GLU, RMSNORM, ROPE, ROPE_AT, SOFTMAX. */
 #include <errno.h>
 
 #include "op.h"
@@ -252,33 +252,53 @@ const struct npu_op npu_op_rmsnorm = {
 		     text_rmsnorm } },
 };
 
-/* ---- ROPE ---- */
+/* ---- ROPE, ROPE_AT ---- */
+
+/* Appends @op, whose operands and param are to be checked; the operands: x, inv_freq. */
+static struct npu_tensor *graph_rope(struct npu_graph *g, const char *name, struct graph_op op,
+				     enum npu_rope_mode mode)
+{
+	struct npu_tensor *x = op.in[0], *inv_freq = op.in[1];
+
+	if (!graph_operand(g, name, x, NPU_F32) || !graph_operand(g, name, inv_freq, NPU_F32))
+		return NULL;
+	if (!graph_shape(g, name, inv_freq, 1, inv_freq->cols) ||
+	    !graph_param_ok(g, name, op.param, true))
+		return NULL;
+	if (!op.heads || x->cols % op.heads || x->cols / op.heads > VNPU_MAX_HEAD_DIM ||
+	    inv_freq->cols > x->cols / op.heads / 2 ||
+	    (mode != NPU_ROPE_ADJACENT && mode != NPU_ROPE_HALVES)) {
+		graph_fail(g, -EINVAL, "%s: %u columns in %u heads with %u frequencies, mode %d",
+			   name, x->cols, op.heads, inv_freq->cols, mode);
+		return NULL;
+	}
+	op.kind = mode == NPU_ROPE_HALVES ? VNPU_ROPE_HALVES : VNPU_ROPE_ADJACENT;
+	return graph_simple(g, op, x->rows, x->cols);
+}
 
 struct npu_tensor *npu_rope(struct npu_graph *g, struct npu_tensor *x, struct npu_tensor *inv_freq,
 			    uint32_t heads, int pos, enum npu_rope_mode mode)
 {
-	if (!graph_operand(g, "rope", x, NPU_F32) || !graph_operand(g, "rope", inv_freq, NPU_F32))
+	struct graph_op op = {
+		.op = VNPU_OP_ROPE, .in = { x, inv_freq }, .heads = heads, .param = pos
+	};
+
+	return graph_rope(g, "rope", op, mode);
+}
+
+struct npu_tensor *npu_rope_at(struct npu_graph *g, struct npu_tensor *x,
+			       struct npu_tensor *inv_freq, struct npu_tensor *positions,
+			       uint32_t heads, int pos, enum npu_rope_mode mode)
+{
+	struct graph_op op = { .op = VNPU_OP_ROPE_AT,
+			       .in = { x, inv_freq, positions },
+			       .heads = heads,
+			       .param = pos };
+
+	if (!graph_member(g, "rope_at", x) || !graph_operand(g, "rope_at", positions, NPU_U32) ||
+	    !graph_shape(g, "rope_at", positions, x->rows, 1))
 		return NULL;
-	if (!graph_shape(g, "rope", inv_freq, 1, inv_freq->cols) ||
-	    !graph_param_ok(g, "rope", pos, true))
-		return NULL;
-	if (!heads || x->cols % heads || x->cols / heads > VNPU_MAX_HEAD_DIM ||
-	    inv_freq->cols > x->cols / heads / 2 ||
-	    (mode != NPU_ROPE_ADJACENT && mode != NPU_ROPE_HALVES)) {
-		graph_fail(g, -EINVAL, "rope: %u columns in %u heads with %u frequencies, mode %d",
-			   x->cols, heads, inv_freq->cols, mode);
-		return NULL;
-	}
-	return graph_simple(
-		g,
-		(struct graph_op){
-			.op = VNPU_OP_ROPE,
-			.in = { x, inv_freq },
-			.heads = heads,
-			.kind = mode == NPU_ROPE_HALVES ? VNPU_ROPE_HALVES : VNPU_ROPE_ADJACENT,
-			.param = pos,
-		},
-		x->rows, x->cols);
+	return graph_rope(g, "rope_at", op, mode);
 }
 
 static void lower_rope(struct lower_out *o, void *cmd, const struct graph_op *op)
@@ -310,6 +330,21 @@ const struct npu_op npu_op_rope = {
 	.in_place = 1 << 0,
 	.texts = { { "Y = rope X INV_FREQ HEADS P|- adjacent|halves",
 		     "pairs of each head rotated; row r is at position P + r", text_rope } },
+};
+
+static void text_rope_at(struct graph_text *t, struct npu_tensor *out[])
+{
+	enum npu_rope_mode mode = text_choice(t, 5, "a rope mode", "adjacent|halves");
+
+	out[0] = npu_rope_at(text_graph(t), text_tensor(t, 0), text_tensor(t, 1), text_tensor(t, 2),
+			     text_integer(t, 3, UINT32_MAX), text_param(t, 4), mode);
+}
+
+const struct npu_op npu_op_rope_at = {
+	.lower = lower_rope,
+	.in_place = 1 << 0,
+	.texts = { { "Y = rope_at X INV_FREQ POSITIONS HEADS P|- adjacent|halves",
+		     "the same; row r is at position P + POSITIONS[r]", text_rope_at } },
 };
 
 /* ---- SOFTMAX ---- */

@@ -9,7 +9,9 @@
  * the plain reads' GB/s, and GFLOPS of the two matmuls. One thread computes all heads of one layer
  * after another; the layers together are larger than any cache, as those of a model are between two
  * tokens. Attention and plain reads alternate, layer by layer, so both see the same neighbours on a
- * shared host; figures are medians. -r: so many tokens at once, as in verifying a draft.
+ * shared host; figures are medians. -r: so many tokens at once, as in verifying a draft; then also
+ * as the nodes of a token tree, and that time as a multiple of theirs as a sequence, which
+ * alternates with it.
  */
 #define _GNU_SOURCE
 #include <stdio.h>
@@ -49,6 +51,7 @@ static struct bench {
 	uint8_t *memory; /* of caches */
 	float *q, *y;
 	void *scratch;
+	uint64_t mask[VNPU_MASK_ROWS]; /* of a tree */
 } b;
 
 static double now_s(void)
@@ -92,37 +95,69 @@ static void fill(enum vnpu_kv_type type)
 		memcpy(b.memory + i, packed, bytes);
 }
 
-static void attend(const struct shape *s, enum vnpu_kv_type type, const uint8_t *cache)
+/* Each node follows the one before it, or any other. */
+static void grow_tree(void)
+{
+	uint32_t random = 1;
+
+	for (unsigned int i = 0; i < VNPU_MASK_ROWS; i++) {
+		random = random * 1664525 + 1013904223;
+		b.mask[i] = 1ull << i;
+		if (i)
+			b.mask[i] |= b.mask[random >> 31 ? i - 1 : (random >> 8) % i];
+	}
+}
+
+/* The tile of @heads KV heads from @h on, from query @first on. */
+static void attend_tile(const struct shape *s, enum vnpu_kv_type type, const uint8_t *cache,
+			unsigned int h, unsigned int heads, unsigned int first, unsigned int nr_q,
+			const uint64_t *mask)
 {
 	size_t row_bytes = VNPU_KV_BYTES(type, s->kv_heads * s->head_dim);
 	unsigned int group = s->heads / s->kv_heads;
-	unsigned int queries = group * b.rows, most = fw_attn_queries(s->head_dim);
+	size_t at = VNPU_KV_BYTES(type, h * s->head_dim), column = h * group * s->head_dim;
+	struct fw_attn t = {
+		.q = b.q + column,
+		.y = b.y + column,
+		.ldq = s->heads * s->head_dim,
+		.ldy = s->heads * s->head_dim,
+		.heads = heads,
+		.group = group,
+		.first = first,
+		.nr_q = nr_q,
+		.pos = b.depth - b.rows,
+		.mask = mask,
+		.k = cache + at,
+		.v = cache + b.depth * row_bytes + at,
+		.k_row_bytes = row_bytes,
+		.v_row_bytes = row_bytes,
+		.kv_type = type,
+		.head_dim = s->head_dim,
+		.scale = 0.125f,
+	};
 
-	/* As many heads in a tile as it has room for, as the device does. */
-	unsigned int heads = most / queries < s->kv_heads ? most / queries : s->kv_heads;
+	b.kernels->attn(&t, b.scratch);
+}
 
-	for (unsigned int h = 0; h < s->kv_heads; h += heads) {
-		size_t at = VNPU_KV_BYTES(type, h * s->head_dim), first = h * group * s->head_dim;
-		struct fw_attn t = {
-			.q = b.q + first,
-			.y = b.y + first,
-			.ldq = s->heads * s->head_dim,
-			.ldy = s->heads * s->head_dim,
-			.heads = s->kv_heads - h < heads ? s->kv_heads - h : heads,
-			.group = group,
-			.nr_q = queries,
-			.pos = b.depth - b.rows,
-			.k = cache + at,
-			.v = cache + b.depth * row_bytes + at,
-			.k_row_bytes = row_bytes,
-			.v_row_bytes = row_bytes,
-			.kv_type = type,
-			.head_dim = s->head_dim,
-			.scale = 0.125f,
-		};
+static unsigned int least(unsigned int x, unsigned int y)
+{
+	return x < y ? x : y;
+}
 
-		b.kernels->attn(&t, b.scratch);
-	}
+/* In tiles as the device has them: as many heads as they have room for. */
+static void attend(const struct shape *s, enum vnpu_kv_type type, const uint8_t *cache,
+		   const uint64_t *mask)
+{
+	unsigned int queries = s->heads / s->kv_heads * b.rows, most = fw_attn_queries(s->head_dim);
+	unsigned int tile = queries <= most
+				    ? queries
+				    : fw_attn_tile(s->head_dim, (uint64_t)queries * s->kv_heads);
+	unsigned int heads = most / queries ? least(most / queries, s->kv_heads) : 1;
+
+	for (unsigned int h = 0; h < s->kv_heads; h += heads)
+		for (unsigned int i = 0; i < queries; i += tile)
+			attend_tile(s, type, cache, h, least(heads, s->kv_heads - h), i,
+				    least(tile, queries - i), mask);
 }
 
 static uint64_t read_all(const uint8_t *memory, size_t bytes)
@@ -152,7 +187,7 @@ static double median(double *v, unsigned int n)
 
 static void measure(const struct shape *s, const struct type *type)
 {
-	static double attn_s[MAX_LAYERS], read_s[MAX_LAYERS];
+	static double attn_s[MAX_LAYERS], tree_s[MAX_LAYERS], read_s[MAX_LAYERS];
 	size_t bytes = 2 * b.depth * VNPU_KV_BYTES(type->type, s->kv_heads * s->head_dim);
 	size_t layers = MEMORY_BYTES / bytes;
 	static volatile uint64_t sink;
@@ -164,21 +199,29 @@ static void measure(const struct shape *s, const struct type *type)
 		return;
 	}
 	for (end = now_s() + b.seconds; n < MAX_LAYERS && (n < 5 || now_s() < end); n++) {
-		/* Half the memory apart, so that neither reads what the other has just read. */
+		/* Far apart, so that none reads what another has just read. */
 		const uint8_t *cache = b.memory + n % layers * bytes;
 		const uint8_t *other = b.memory + (n + layers / 2) % layers * bytes;
-		double t0 = now_s(), t1;
+		const uint8_t *third = b.memory + (n + layers / 4) % layers * bytes;
+		double t0 = now_s(), t1, t2;
 
-		attend(s, type->type, cache);
+		attend(s, type->type, cache, NULL);
 		t1 = now_s();
 		sink += read_all(other, bytes);
+		t2 = now_s();
 		attn_s[n] = t1 - t0;
-		read_s[n] = now_s() - t1;
+		read_s[n] = t2 - t1;
+		if (b.rows > 1)
+			attend(s, type->type, third, b.mask);
+		tree_s[n] = now_s() - t2;
 	}
 	end = median(attn_s, n);
 	flops = 4.0 * s->heads * s->head_dim * b.depth * b.rows;
-	printf("%-5s %-5s %6u %10.1f %8.2f %8.3f %8.1f\n", s->name, type->name, b.depth, end * 1e6,
+	printf("%-5s %-5s %6u %10.1f %8.2f %8.3f %8.1f", s->name, type->name, b.depth, end * 1e6,
 	       (double)bytes / end / 1e9, median(read_s, n) / end, flops / end / 1e9);
+	if (b.rows > 1)
+		printf(" %8.3f", median(tree_s, n) / end);
+	putchar('\n');
 	fflush(stdout);
 }
 
@@ -190,8 +233,9 @@ static bool wanted(const char *only, const char *name)
 
 static void measure_all(unsigned int only, const char *shape, const char *type)
 {
-	printf("%s, %u token%s at once\nshape cache  depth   us/layer     GB/s  of read   GFLOPS\n",
-	       b.kernels->name, b.rows, b.rows > 1 ? "s" : "");
+	printf("%s, %u token%s at once\nshape cache  depth   us/layer     GB/s  of read   "
+	       "GFLOPS%s\n",
+	       b.kernels->name, b.rows, b.rows > 1 ? "s" : "", b.rows > 1 ? "     tree" : "");
 	for (size_t t = 0; t < sizeof(types) / sizeof(types[0]); t++) {
 		if (!wanted(type, types[t].name))
 			continue;
@@ -242,8 +286,9 @@ int main(int argc, char **argv)
 		else
 			return 2;
 	}
-	if (b.rows < 1 || b.rows > 12)
-		die("-r: 1 to 12 tokens");
+	if (b.rows < 1 || b.rows > VNPU_MASK_ROWS)
+		die("-r: 1 to 64 tokens");
+	grow_tree();
 	b.kernels = kernels_of(isa);
 	if (!b.kernels)
 		die("this host does not have that instruction set");

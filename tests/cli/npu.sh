@@ -139,6 +139,25 @@ passes "npuc lists it" "$bin/npuc" dis "$scratch/attn.elf"
 grep -q '^graph attn isa=1.9 ' "$scratch/out" && grep -q '^slot 2 input v v8 \[128\]\[64\] bytes=8192' "$scratch/out" &&
 	grep -q ': attn_i8 .* rows=3 heads=2 head_dim=64 ctx_rows=128 ldq=128 ldy=128 scale=0.125' "$scratch/out" &&
 	ok "one command has a KV head's queries" || not_ok "one command has a KV head's queries" "$(<"$scratch/out")"
+cat >"$scratch/tree.txt" <<'GRAPH'
+graph tree
+param pos
+input q f32 3 128
+input depths u32 3 1
+input mask u64 3 1
+const f 1 4 = 1 0.5 0.25 0.125
+state k f16 64 64
+state v f16 64 64
+r = rope_at q f depths 2 pos halves
+y = attn_mask r k v mask 2 1 0.125 pos
+output y y
+GRAPH
+passes "npuc builds a graph for token trees" "$bin/npuc" build "$scratch/tree.txt" -o "$scratch/tree.elf"
+passes "npuc lists it" "$bin/npuc" dis "$scratch/tree.elf"
+grep -q '^graph tree isa=1.10 ' "$scratch/out" && grep -q '^slot 2 input mask u64 \[3\]\[1\] bytes=24' "$scratch/out" &&
+	grep -q ': rope_at .* positions=depths rows=3 heads=2 head_dim=64 rot_dim=8 ' "$scratch/out" &&
+	grep -q ': attn_mask .* mask=mask rows=3 heads=2 kv_heads=1 head_dim=64 ctx_rows=64 .* kv=f16 pos=pos' "$scratch/out" &&
+	ok "positions and masks are bindings" || not_ok "positions and masks are bindings" "$(<"$scratch/out")"
 for bad in "k k8 100 60:100 positions of 60 values" "k k8 128 60 64:only f32 can be columns" "x f32 3 60 59:narrower than the input"; do
 	name=${bad%% *}
 	sed "s/^input $name .*/input ${bad%%:*}/" "$scratch/scores.txt" >"$scratch/bad.txt"

@@ -9,7 +9,7 @@
 #define ALL_DATA 0x100000
 #define ALL_WEIGHTS 0x110000
 #define ALL_OUT 0x120000
-#define ALL_OUT_BYTES (26 * 4096)
+#define ALL_OUT_BYTES (27 * 4096)
 #define ALL_END (ALL_OUT + ALL_OUT_BYTES)
 
 #define ALL_SCALE 4092 /* in ALL_WEIGHTS: a scale for all rows */
@@ -340,6 +340,50 @@ static UNUSED void all_ops_qk(struct job_builder *b)
 	job_cmd(b, VNPU_OP_ATTN_I8, &attn, sizeof(attn));
 }
 
+/* Of a token tree: random positions and masks. */
+static UNUSED void all_ops_tree(struct job_builder *b)
+{
+	struct vnpu_cmd_rope_at rope = {
+		.rope = {
+			.x = ref_to(ALL_SLOT_IN, 0),
+			.inv_freq = ref_to(ALL_SLOT_W, 1024),
+			.y = ref_to(ALL_SLOT_OUT, 106496),
+			.rows = 3,
+			.heads = 2,
+			.head_dim = 20,
+			.rot_dim = 16,
+			.ldx = 48,
+			.ldy = 40,
+			.pos_param = ALL_PARAM_POS,
+			.mode = VNPU_ROPE_ADJACENT,
+		},
+		.positions = ref_to(ALL_SLOT_IN, 20000),
+	};
+	struct vnpu_cmd_attn_mask attn = {
+		.attn = {
+			.q = ref_to(ALL_SLOT_IN, 0),
+			.k = ref_to(ALL_SLOT_IN, 8192),
+			.v = ref_to(ALL_SLOT_IN, 16384),
+			.y = ref_to(ALL_SLOT_OUT, 107008),
+			.rows = 4,
+			.heads = 6,
+			.kv_heads = 2,
+			.head_dim = 18,
+			.ctx_rows = 16,
+			.ldq = 110,
+			.ldk = 36,
+			.ldv = 40,
+			.ldy = 108,
+			.pos_param = ALL_PARAM_POS,
+			.scale = 0.2f,
+		},
+		.mask = ref_to(ALL_SLOT_IN, 20008),
+	};
+
+	job_cmd(b, VNPU_OP_ROPE_AT, &rope, sizeof(rope));
+	job_cmd(b, VNPU_OP_ATTN_MASK, &attn, sizeof(attn));
+}
+
 /* Every operation once, on random data. */
 static UNUSED void all_ops_make(struct job_builder *b, struct fake *f, uint32_t ctx)
 {
@@ -413,6 +457,7 @@ static UNUSED void all_ops_make(struct job_builder *b, struct fake *f, uint32_t 
 	job_plain(b, VNPU_OP_BARRIER);
 	job_cmd(b, VNPU_OP_ATTN, &attn, sizeof(attn));
 	all_ops_caches(b);
+	all_ops_tree(b);
 	job_end(b);
 }
 

@@ -79,7 +79,10 @@ static inline uint64_t range_row_bytes(const struct isa_op *op, const void *cmd,
 {
 	switch ((enum isa_type)o->type) {
 	case ISA_F32:
+	case ISA_POSITIONS:
 		return cols * 4;
+	case ISA_MASKS:
+		return cols * 8;
 	case ISA_S16:
 		return cols * 2;
 	case ISA_V8:

@@ -398,6 +398,37 @@ static void attention_in_int8_takes_what_the_model_says(void **state)
 	}
 }
 
+/* As without them, and with the bytes of positions and masks. */
+static void trees_take_as_long_as_sequences(void **state)
+{
+	for (int i = 0; i < 100; i++) {
+		struct vnpu_cmd_attn_mask c = { .attn = { .rows = any(1, VNPU_MASK_ROWS),
+							  .heads = any(1, 16),
+							  .kv_heads = 1,
+							  .head_dim = any(1, 64) * 4,
+							  .ctx_rows = 4096,
+							  .pos_param = VNPU_PARAM_NONE,
+							  .scale = 1 } };
+		struct vnpu_cmd_rope_at p = { .rope = { .rows = c.attn.rows,
+							.heads = c.attn.heads,
+							.head_dim = c.attn.head_dim,
+							.rot_dim = c.attn.head_dim,
+							.pos_param = VNPU_PARAM_NONE } };
+		uint64_t ns, plain, bytes_ns;
+
+		c.attn.ldq = c.attn.ldy = p.rope.ldx = p.rope.ldy = c.attn.heads * c.attn.head_dim;
+		c.attn.ldk = c.attn.ldv = c.attn.head_dim;
+		bytes_ns = (uint64_t)npu_time_alone_ns(
+			&soc->npu, (struct npu_cost){ .dram_bytes = c.attn.rows * 8.0 });
+		plain = cmd_ns(VNPU_OP_ATTN, &c.attn, sizeof(c.attn), false);
+		ns = cmd_ns(VNPU_OP_ATTN_MASK, &c, sizeof(c), false);
+		assert_true(ns >= plain && ns <= plain + bytes_ns + 2);
+		plain = cmd_ns(VNPU_OP_ROPE, &p.rope, sizeof(p.rope), false);
+		ns = cmd_ns(VNPU_OP_ROPE_AT, &p, sizeof(p), false);
+		assert_true(ns >= plain && ns <= plain + bytes_ns + 2);
+	}
+}
+
 /* 2 and 4 ms, which the model meets to 2 % (docs/soc-model.md). */
 static void scores_take_as_long_as_the_paper_s(void **state)
 {
@@ -683,6 +714,7 @@ int main(void)
 		cmocka_unit_test(outliers_take_no_longer_with_narrower_weights),
 		cmocka_unit_test(scores_of_heads_side_by_side_are_set_up_once),
 		cmocka_unit_test(attention_in_int8_takes_what_the_model_says),
+		cmocka_unit_test(trees_take_as_long_as_sequences),
 		cmocka_unit_test(scores_take_as_long_as_the_paper_s),
 		cmocka_unit_test(a_job_s_time_is_that_of_its_launch_and_commands_in_ns_and_cycles),
 		cmocka_unit_test(sleeps_take_their_time_one_after_another),

@@ -16,8 +16,9 @@
  * works on any buffers. Params are integers that change between the runs of a static graph (a
  * token's position). The firmware checks that every operand, with its shape, strides and the
  * present params, lies inside its slot; that the slot lies inside the context's address space and
- * is writable if the operand is written; and that the operand is aligned: to 4 bytes for f32 and
- * s32, 2 for caches of f16 and q8_0, 64 for packed weights, packed keys and s16, 1 for s8.
+ * is writable if the operand is written; and that the operand is aligned: to 8 bytes for u64, 4 for
+ * f32, s32 and u32, 2 for caches of f16 and q8_0, 64 for packed weights, packed keys and s16, 1 for
+ * s8.
  *
  * Order: commands between two BARRIERs (or the ends of the stream) are independent and run
  * concurrently; a BARRIER waits for all commands before it. If concurrent commands overlap in
@@ -34,7 +35,7 @@
 #include <stdint.h>
 
 #define VNPU_ISA_MAJOR 1
-#define VNPU_ISA_MINOR 9
+#define VNPU_ISA_MINOR 10
 #define VNPU_ISA_VERSION (VNPU_ISA_MAJOR << 16 | VNPU_ISA_MINOR)
 
 #define VNPU_STREAM_MAGIC 0x53504e56u /* "VNPS" */
@@ -169,7 +170,9 @@ struct vnpu_ref {
 	X(QUANT_STATIC, quant_static, 24, 7, quant_static)          \
 	X(ADD_OUTLIERS_WK, add_outliers_wk, 25, 8, add_outliers_wk) \
 	X(QK_I8, qk_i8, 26, 9, qk_i8)                               \
-	X(ATTN_I8, attn_i8, 27, 9, attn_i8)
+	X(ATTN_I8, attn_i8, 27, 9, attn_i8)                         \
+	X(ROPE_AT, rope_at, 28, 10, rope_at)                        \
+	X(ATTN_MASK, attn_mask, 29, 10, attn_mask)
 
 #define VNPU_OPS(X) VNPU_FLOW_OPS(X) VNPU_TENSOR_OPS(X)
 
@@ -279,6 +282,17 @@ struct vnpu_cmd_rope {
 	uint32_t ldx, ldy;
 	uint32_t pos_param; /* or VNPU_PARAM_NONE for 0 */
 	uint32_t mode; /* enum vnpu_rope_mode */
+};
+
+/*
+ * ROPE_AT (1.10): ROPE with a distance of each row: row r is at position params[pos_param] +
+ * positions[r], where positions is u32[rows], in memory. So the rows of a token tree have the
+ * positions of their depths (CoordGen 3.1). Any value is allowed; an angle is exact in double for
+ * positions up to 2^24.
+ */
+struct vnpu_cmd_rope_at {
+	struct vnpu_cmd_rope rope;
+	struct vnpu_ref positions;
 };
 
 /*
@@ -634,6 +648,21 @@ struct vnpu_cmd_attn {
 	uint32_t pos_param; /* or VNPU_PARAM_NONE for 0 */
 	float scale;
 	uint32_t kv_type; /* enum vnpu_kv_type */
+};
+
+/*
+ * ATTN_MASK (1.10): ATTN by rows that do not see all rows before them, such as the nodes of a token
+ * tree, which see their ancestors (CoordGen 3.1). mask u64[rows], in memory; rows is at most
+ * VNPU_MASK_ROWS. With p = params[pos_param], query row r attends to the cache rows 0..p - 1, to
+ * those p + j, j < r, of which bit j of mask[r] is set, and to its own, p + r. Its bits r and above
+ * do not matter. Rows of the cache that it does not attend to contribute nothing, not even a NaN.
+ * Where all bits are set, the result has the bits of ATTN.
+ */
+#define VNPU_MASK_ROWS 64
+
+struct vnpu_cmd_attn_mask {
+	struct vnpu_cmd_attn attn;
+	struct vnpu_ref mask;
 };
 
 /*

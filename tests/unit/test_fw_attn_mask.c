@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Attention of rows that do not attend to all keys before them: every instruction set gives the
+ * bits of the portable kernels, which keep the bound of docs/isa.md; what a row does not attend to
+ * has no influence on it.
+ */
+#include "fw_attn_data.h"
+
+enum mask_kind { MASK_TREE, MASK_RANDOM, MASK_CHAIN, MASK_ALONE, NR_MASKS };
+
+/* Of bits r and above, which do not matter, any are set in row r. */
+static uint64_t *make_mask(uint32_t rows, enum mask_kind kind)
+{
+	uint64_t *mask = need(rows * sizeof(*mask)), before[VNPU_MASK_ROWS], below;
+
+	for (uint32_t r = 0; r < rows; r++) {
+		below = (1ull << r) - 1;
+		before[r] = kind == MASK_CHAIN ? below : 0;
+		if (kind == MASK_TREE && r) {
+			uint32_t parent = rng_below(2) ? r - 1 : rng_below(r);
+
+			before[r] = before[parent] | 1ull << parent;
+		}
+		if (kind == MASK_RANDOM)
+			before[r] = ((uint64_t)rng_u32() << 32 | rng_u32()) & below;
+		mask[r] = before[r] | (((uint64_t)rng_u32() << 32 | rng_u32()) & ~below);
+	}
+	return mask;
+}
+
+/* Random attention with a mask, with up to @keys keys; many rows, some of them at the border of
+ * segments. */
+static void mask_random(struct attn *x, uint32_t round, uint32_t keys)
+{
+	uint32_t type = round % 3, dim, group, most, rows;
+
+	dim = type == VNPU_KV_Q8_0 ? attn_q8_dims[rng_below(5)] : attn_dims[rng_below(9)];
+	group = 1 + rng_below(4);
+	most = fw_attn_queries(dim) / group;
+	rows = 1 + rng_below(most < VNPU_MASK_ROWS ? most : VNPU_MASK_ROWS);
+	attn_make(x, type, dim, 1 + rng_below(most / rows < 3 ? most / rows : 3), group, rows,
+		  rng_below(2) ? rng_below(keys)
+			       : rng_below(2 * rows) + FW_ATTN_SEGMENT * rng_below(3));
+	x->t.mask = make_mask(rows, rng_below(NR_MASKS));
+}
+
+static void mask_free(struct attn *x)
+{
+	free((void *)x->t.mask);
+	attn_free(x);
+}
+
+static void masked_attention_keeps_its_bound_on_every_isa(void **state)
+{
+	double worst = 0;
+	struct attn x;
+	float *ref;
+
+	rng_seed(__func__);
+	for (uint32_t round = 0; round < 36; round++) {
+		mask_random(&x, round, 200);
+		ref = need(attn_results(&x) * 4);
+		attn_same_everywhere(&x, ref, "attn with a mask");
+		worst = fmax(worst, attn_error(&x, ref));
+		mask_free(&x);
+		free(ref);
+	}
+	print_message("attn with a mask: greatest error %.2f U for values up to 1\n", worst / U);
+	assert_true(worst <= 256 * U);
+}
+
+static void a_mask_of_all_rows_before_gives_the_bits_without_a_mask(void **state)
+{
+	float *y, *plain;
+	struct attn x;
+
+	rng_seed(__func__);
+	for (uint32_t round = 0; round < 30; round++) {
+		mask_random(&x, round, 1200);
+		y = need(attn_results(&x) * 4);
+		plain = need(attn_results(&x) * 4);
+		free((void *)x.t.mask);
+		x.t.mask = make_mask(x.rows, MASK_CHAIN);
+		attn_same_everywhere(&x, y, "attn with a mask of ones");
+		free((void *)x.t.mask);
+		x.t.mask = NULL;
+		attn_run(&x, sets[rng_below(nr_sets)], x.t.heads, x.t.nr_q, plain);
+		assert_same(plain, y, attn_results(&x), "any set", "attn without a mask");
+		attn_free(&x);
+		free(y);
+		free(plain);
+	}
+}
+
+/* Fills the key and the value of @row with what spreads to all that multiplies it. */
+static void spoil(struct attn *x, uint32_t row)
+{
+	uint64_t at = x->t.pos + row;
+	size_t bytes = VNPU_KV_BYTES(x->t.kv_type, x->t.heads * x->t.head_dim);
+
+	/* A NaN in each type: f32, f16, and the scale of q8_0. */
+	memset(x->k + at * x->t.k_row_bytes, 0xff, bytes);
+	memset(x->v + at * x->t.v_row_bytes, 0xff, bytes);
+}
+
+static void rows_that_are_masked_out_have_no_influence(void **state)
+{
+	float *y, *other, *at;
+	uint32_t row, r, cols;
+	struct attn x;
+
+	rng_seed(__func__);
+	for (uint32_t round = 0; round < 30; round++) {
+		mask_random(&x, round, 700);
+		cols = x.t.heads * x.t.group * x.t.head_dim;
+		row = rng_below(x.rows);
+		y = need(attn_results(&x) * 4);
+		other = need(attn_results(&x) * 4);
+		attn_run(&x, sets[rng_below(nr_sets)], x.t.heads, x.t.nr_q, y);
+		spoil(&x, row);
+		attn_same_everywhere(&x, other, "attn with a NaN");
+		for (r = 0; r < x.rows; r++) {
+			at = other + r * cols;
+			if (attn_sees(&x, r, x.t.pos + row))
+				assert_true(isnan(at[0]) && isnan(at[cols - 1]));
+			else
+				assert_same(at, y + r * cols, cols, "any set", "attn of others");
+		}
+		mask_free(&x);
+		free(y);
+		free(other);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(masked_attention_keeps_its_bound_on_every_isa),
+		cmocka_unit_test(a_mask_of_all_rows_before_gives_the_bits_without_a_mask),
+		cmocka_unit_test(rows_that_are_masked_out_have_no_influence),
+	};
+
+	find_sets();
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
