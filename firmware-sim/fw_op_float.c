@@ -1,16 +1,27 @@
 // SPDX-License-Identifier: MIT
-/* Operations on rows of floats: ADD, MUL, ACT, GLU, RMSNORM, ROPE, ROPE_AT, SOFTMAX. */
+/* Operations on rows of floats: ADD, MUL, ACT, GLU, RMSNORM, LAYERNORM, ROPE, ROPE_AT, SOFTMAX. */
 #include "fw_op.h"
 
 static double act_ops(uint32_t kind)
 {
-	return kind == VNPU_ACT_GELU ? FLOAT_OPS_GELU : FLOAT_OPS_SILU;
+	static const double ops[] = {
+		[VNPU_ACT_SILU] = FLOAT_OPS_SILU,
+		[VNPU_ACT_GELU] = FLOAT_OPS_GELU,
+		[VNPU_ACT_GELU_ERF] = FLOAT_OPS_GELU_ERF,
+		[VNPU_ACT_GELU_QUICK] = FLOAT_OPS_GELU_QUICK,
+		[VNPU_ACT_RELU] = FLOAT_OPS_RELU,
+		[VNPU_ACT_RELU_SQUARED] = FLOAT_OPS_RELU_SQUARED,
+		[VNPU_ACT_CAP] = FLOAT_OPS_CAP,
+	};
+
+	return ops[kind];
 }
 
-static int check_act_kind(struct decoder *d, uint32_t kind)
+static int check_act_kind(struct decoder *d, uint32_t kind, uint32_t last)
 {
-	if (kind != VNPU_ACT_SILU && kind != VNPU_ACT_GELU)
-		return fw_refuse(d, "unknown kind %u", kind);
+	if (kind > last || (kind > VNPU_ACT_GELU && d->isa_minor < ISA_ACTS_MINOR))
+		return fw_refuse(d, "kind %u is unknown in ISA %u.%u", kind, VNPU_ISA_MAJOR,
+				 d->isa_minor);
 	return 0;
 }
 
@@ -94,8 +105,10 @@ static int check_act(struct decoder *d, struct fw_cmd *c, uint64_t *cost)
 {
 	const struct vnpu_cmd_act *m = &c->u.act;
 
-	CHECK(fw_check_reserved(d, m->reserved));
-	CHECK(check_act_kind(d, m->kind));
+	CHECK(check_act_kind(d, m->kind, VNPU_ACT_CAP));
+	CHECK(fw_check_finite(d, "cap", m->cap));
+	if (m->kind == VNPU_ACT_CAP ? m->cap <= 0 : m->cap != 0)
+		return fw_refuse(d, "cap is %g, with kind %u", (double)m->cap, m->kind);
 	CHECK(fw_check_shape(d, m->rows, m->cols));
 	CHECK(fw_check_matrix(d, c, 0, m->rows, m->cols, m->ldx));
 	CHECK(fw_check_matrix(d, c, 1, m->rows, m->cols, m->ldy));
@@ -118,9 +131,8 @@ static void run_act(void *arg)
 	uint64_t r;
 
 	for (r = t->row; r < t->row + t->rows; r++)
-		(m->kind == VNPU_ACT_SILU ? t->k->silu
-					  : t->k->gelu)(tile_f32(t, 1, r, m->ldy, t->col),
-							tile_f32(t, 0, r, m->ldx, t->col), t->cols);
+		t->k->act(tile_f32(t, 1, r, m->ldy, t->col), tile_f32(t, 0, r, m->ldx, t->col),
+			  t->cols, m->kind, m->cap);
 }
 
 static struct npu_cost time_act(const struct soc_npu *npu, const struct fw_cmd *c)
@@ -144,7 +156,7 @@ static int check_glu(struct decoder *d, struct fw_cmd *c, uint64_t *cost)
 {
 	const struct vnpu_cmd_glu *m = &c->u.glu;
 
-	CHECK(check_act_kind(d, m->kind));
+	CHECK(check_act_kind(d, m->kind, VNPU_ACT_RELU_SQUARED));
 	CHECK(fw_check_shape(d, m->rows, m->cols));
 	CHECK(fw_check_matrix(d, c, 0, m->rows, m->cols, m->lda));
 	CHECK(fw_check_matrix(d, c, 1, m->rows, m->cols, m->ldb));
@@ -241,6 +253,75 @@ const struct fw_op fw_op_rmsnorm = {
 	.prepare = prepare_rmsnorm,
 	.run = run_rmsnorm,
 	.time = time_rmsnorm,
+};
+
+/* ---- LAYERNORM ---- */
+
+static bool has_bias(const struct fw_cmd *c)
+{
+	return c->u.layernorm.bias.slot != VNPU_SLOT_NONE;
+}
+
+static int check_layernorm(struct decoder *d, struct fw_cmd *c, uint64_t *cost)
+{
+	const struct vnpu_cmd_layernorm *m = &c->u.layernorm;
+
+	CHECK(fw_check_reserved(d, m->reserved));
+	CHECK(fw_check_shape(d, m->rows, m->cols));
+	CHECK(fw_check_finite(d, "eps", m->eps));
+	if (m->eps < 0)
+		return fw_refuse(d, "eps is negative");
+	CHECK(fw_check_matrix(d, c, 0, m->rows, m->cols, m->ldx));
+	CHECK(fw_check_vector(d, c, 1, m->cols));
+	if (has_bias(c))
+		CHECK(fw_check_vector(d, c, 2, m->cols));
+	else if (m->bias.reserved || m->bias.offset)
+		return fw_refuse(d, "bias: absent, but not all 0");
+	CHECK(fw_check_matrix(d, c, 3, m->rows, m->cols, m->ldy));
+	fw_cut_rows(c, m->rows, m->cols, false);
+	*cost = (uint64_t)m->rows * m->cols;
+	return 0;
+}
+
+static int prepare_layernorm(struct fw_tile *t, uint64_t index)
+{
+	const struct vnpu_cmd_layernorm *m = &t->cmd->u.layernorm;
+
+	tile_place(t, m->rows, m->cols, index);
+	tile_touch_f32(t, 0, m->ldx);
+	tile_touch(t, 1, 0, m->cols * 4ull);
+	if (has_bias(t->cmd))
+		tile_touch(t, 2, 0, m->cols * 4ull);
+	tile_touch_f32(t, 3, m->ldy);
+	return 0;
+}
+
+static void run_layernorm(void *arg)
+{
+	struct fw_tile *t = arg;
+	const struct vnpu_cmd_layernorm *m = &t->cmd->u.layernorm;
+	const float *bias = has_bias(t->cmd) ? tile_at(t, 2) : NULL;
+	uint64_t r;
+
+	for (r = t->row; r < t->row + t->rows; r++)
+		t->k->layernorm(tile_f32(t, 3, r, m->ldy, 0), tile_f32(t, 0, r, m->ldx, 0),
+				tile_at(t, 1), bias, m->cols, m->eps);
+}
+
+static struct npu_cost time_layernorm(const struct soc_npu *npu, const struct fw_cmd *c)
+{
+	const struct vnpu_cmd_layernorm *m = &c->u.layernorm;
+	double elements = (double)m->rows * m->cols;
+
+	return fw_vector_time(npu, elements, FLOAT_OPS_LAYERNORM,
+			      2 * elements + (has_bias(c) ? 2 : 1) * (double)m->cols, 0);
+}
+
+const struct fw_op fw_op_layernorm = {
+	.check = check_layernorm,
+	.prepare = prepare_layernorm,
+	.run = run_layernorm,
+	.time = time_layernorm,
 };
 
 /* ---- ROPE, ROPE_AT ---- */

@@ -19,7 +19,8 @@
 
 #define MATMUL_FLAGS (VNPU_CMD_PERMUTED | VNPU_CMD_SHAPED)
 
-#define ACT_KINDS "silu|gelu"
+#define GLU_KINDS "silu|gelu|gelu_erf|gelu_quick|relu|relu_squared"
+#define ACT_KINDS GLU_KINDS "|cap"
 #define KV_TYPES "f32|f16|q8_0"
 #define KQ_NAME(NAME, name, ...) "|" #name
 /* Without the first |. */
@@ -70,7 +71,7 @@ const struct isa_op isa_ops[ISA_NR_OPS] = {
 	},
 	[VNPU_OP_ACT].fields = {
 		FIELD(act, kind, MODE, "kind", ACT_KINDS), U32(act, rows), U32(act, cols),
-		U32(act, ldx), U32(act, ldy),
+		U32(act, ldx), U32(act, ldy), FIELD(act, cap, FLOAT_OR_NONE, "cap", NULL),
 	},
 
 	[VNPU_OP_RMSNORM].operands = {
@@ -81,6 +82,17 @@ const struct isa_op isa_ops[ISA_NR_OPS] = {
 	[VNPU_OP_RMSNORM].fields = {
 		U32(rmsnorm, rows), U32(rmsnorm, cols), U32(rmsnorm, ldx), U32(rmsnorm, ldy),
 		FIELD(rmsnorm, eps, FLOAT, "eps", NULL),
+	},
+
+	[VNPU_OP_LAYERNORM].operands = {
+		IN(layernorm, x, F32, "[rows][cols]", "ldx"),
+		IN(layernorm, w, F32, "[cols]", NULL),
+		OPTIONAL(layernorm, bias, F32, "[cols]"),
+		OUT(layernorm, y, F32, "[rows][cols]", "ldy"),
+	},
+	[VNPU_OP_LAYERNORM].fields = {
+		U32(layernorm, rows), U32(layernorm, cols), U32(layernorm, ldx),
+		U32(layernorm, ldy), FIELD(layernorm, eps, FLOAT, "eps", NULL),
 	},
 
 	[VNPU_OP_ROPE].operands = {
@@ -216,7 +228,7 @@ const struct isa_op isa_ops[ISA_NR_OPS] = {
 		OUT(glu, y, F32, "[rows][cols]", "ldy"),
 	},
 	[VNPU_OP_GLU].fields = {
-		FIELD(glu, kind, MODE, "kind", ACT_KINDS), U32(glu, rows), U32(glu, cols),
+		FIELD(glu, kind, MODE, "kind", GLU_KINDS), U32(glu, rows), U32(glu, cols),
 		U32(glu, lda), U32(glu, ldb), U32(glu, ldy),
 	},
 

@@ -67,6 +67,7 @@ enum isa_field_kind {
 	ISA_U32X2, /* two values side by side */
 	ISA_U64,
 	ISA_FLOAT,
+	ISA_FLOAT_OR_NONE, /* a listing omits it if it is 0 */
 	ISA_PARAM, /* index of a param, or VNPU_PARAM_NONE */
 	ISA_NAMED, /* a value of an enum */
 	ISA_MODE, /* the same; a listing shows it after the name of the operation */
@@ -107,6 +108,8 @@ static inline const struct isa_op *isa_op(uint16_t op)
 /* The versions that added VNPU_CMD_PERMUTED and VNPU_CMD_SHAPED, 1.minor. */
 #define ISA_PERMUTED_MINOR 5
 #define ISA_SHAPED_MINOR 7
+/* The version that added further values of enum vnpu_act. */
+#define ISA_ACTS_MINOR 10
 
 /* The flags that a command of @op may have in a stream of version 1.@minor. */
 static inline uint16_t isa_flags(const struct isa_op *op, uint16_t minor)

@@ -190,11 +190,14 @@ struct fw_kernels {
 	void (*matmul_kq)(const struct fw_matmul_kq *t, void *scratch);
 	void (*add)(float *y, const float *a, const float *b, size_t n);
 	void (*mul)(float *y, const float *a, const float *b, size_t n);
-	void (*silu)(float *y, const float *x, size_t n);
-	void (*gelu)(float *y, const float *x, size_t n);
-	/* silu() or gelu() of a, multiplied by b. */
+	/* @kind: enum vnpu_act; @cap: of VNPU_ACT_CAP. */
+	void (*act)(float *y, const float *x, size_t n, uint32_t kind, float cap);
+	/* act() of a, of any kind but VNPU_ACT_CAP, multiplied by b. */
 	void (*glu)(float *y, const float *a, const float *b, size_t n, uint32_t kind);
 	void (*rmsnorm)(float *y, const float *x, const float *w, size_t n, float eps);
+	/* @bias: or NULL. */
+	void (*layernorm)(float *y, const float *x, const float *w, const float *bias, size_t n,
+			  float eps);
 	/* Over the first @n of @cols columns; the others become 0. */
 	void (*softmax)(float *y, const float *x, size_t n, size_t cols, float scale);
 	/* Pads q with zeros to a multiple of 4. */
@@ -233,7 +236,7 @@ struct fw_kernels {
 			    uint32_t head_dim, uint64_t pos, float s);
 	/* Converts a row of @n values to a cache of @type (enum vnpu_kv_type, not F32). */
 	void (*store)(void *row, const float *x, size_t n, uint32_t type);
-	/* y[i] = exp(x[i]): the function used by silu, softmax and attn, for tests. */
+	/* y[i] = exp(x[i]): the function used by act, softmax and attn, for tests. */
 	void (*exp)(float *y, const float *x, size_t n);
 };
 

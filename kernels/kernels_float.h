@@ -46,38 +46,7 @@ ELEMENTWISE2(add, +)
 ELEMENTWISE2(mul, *)
 ELEMENTWISE1(exp, exp_v(x))
 
-INLINE vf silu_v(vf x)
-{
-	return x / (1.0f + exp_v(-x));
-}
-
-/* 0.5 (1 + tanh(u)) = 1 / (1 + exp(-2u)), u = sqrt(2 / pi) (x + 0.044715 x^3) */
-INLINE vf gelu_v(vf x)
-{
-	return x / (1.0f + exp_v(x * (x * x * -0.0713548163f - 1.59576912f)));
-}
-
-ELEMENTWISE1(silu, silu_v(x))
-ELEMENTWISE1(gelu, gelu_v(x))
-
-#define ELEMENTWISE_GLU(name, f)                                                                \
-	static void name(float *y, const float *a, const float *b, size_t n)                    \
-	{                                                                                       \
-		size_t i;                                                                       \
-		for (i = 0; i + LANES <= n; i += LANES)                                         \
-			store(y + i, f(load(a + i)) * load(b + i));                             \
-		if (i < n)                                                                      \
-			store_part(y + i, f(load_part(a + i, n - i)) * load_part(b + i, n - i), \
-				   n - i);                                                      \
-	}
-
-ELEMENTWISE_GLU(glu_silu, silu_v)
-ELEMENTWISE_GLU(glu_gelu, gelu_v)
-
-static void kernel_glu(float *y, const float *a, const float *b, size_t n, uint32_t kind)
-{
-	(kind == VNPU_ACT_SILU ? glu_silu : glu_gelu)(y, a, b, n);
-}
+#include "kernels_act.h"
 
 /* Converts numbers in range to bytes. */
 INLINE vb narrow(vi x)
@@ -307,6 +276,14 @@ INLINE struct v16 add16(struct v16 a, struct v16 b)
 	return a;
 }
 
+/* a - b */
+INLINE struct v16 sub16(struct v16 a, struct v16 b)
+{
+#define SUB(i) a.p##i = a.p##i - b.p##i;
+	EACH(SUB)
+	return a;
+}
+
 /* sum + a * b, rounded twice */
 INLINE struct v16 add_mul16(struct v16 sum, struct v16 a, struct v16 b)
 {
@@ -395,33 +372,73 @@ INLINE float reduce_max(struct v16 v)
 #endif
 }
 
-static void kernel_rmsnorm(float *y, const float *x, const float *w, size_t n, float eps)
+INLINE float row_sum(const float *x, size_t n)
 {
-	struct v16 s0 = splat16(0), s1 = s0, s2 = s0, s3 = s0, t;
-	float inv;
+	struct v16 s0 = splat16(0), s1 = s0, s2 = s0, s3 = s0;
 	size_t i;
 
 	for (i = 0; i + 64 <= n; i += 64) {
-		t = load16(x + i);
+		s0 = add16(s0, load16(x + i));
+		s1 = add16(s1, load16(x + i + 16));
+		s2 = add16(s2, load16(x + i + 32));
+		s3 = add16(s3, load16(x + i + 48));
+	}
+	for (; i + 16 <= n; i += 16)
+		s0 = add16(s0, load16(x + i));
+	s1 = add16(s1, load16_part(x + i, n - i, 0));
+	return reduce_sum(add16(add16(s0, s1), add16(s2, s3)));
+}
+
+/* The sum of (x - @mean)^2. */
+INLINE float row_squares(const float *x, size_t n, const float mean)
+{
+	struct v16 s0 = splat16(0), s1 = s0, s2 = s0, s3 = s0, m = splat16(mean), t;
+	size_t i;
+
+	for (i = 0; i + 64 <= n; i += 64) {
+		t = sub16(load16(x + i), m);
 		s0 = add_mul16(s0, t, t);
-		t = load16(x + i + 16);
+		t = sub16(load16(x + i + 16), m);
 		s1 = add_mul16(s1, t, t);
-		t = load16(x + i + 32);
+		t = sub16(load16(x + i + 32), m);
 		s2 = add_mul16(s2, t, t);
-		t = load16(x + i + 48);
+		t = sub16(load16(x + i + 48), m);
 		s3 = add_mul16(s3, t, t);
 	}
 	for (; i + 16 <= n; i += 16) {
-		t = load16(x + i);
+		t = sub16(load16(x + i), m);
 		s0 = add_mul16(s0, t, t);
 	}
-	t = load16_part(x + i, n - i, 0);
+	t = sub16(load16_part(x + i, n - i, mean), m);
 	s1 = add_mul16(s1, t, t);
-	inv = 1.0f / sqrtf(reduce_sum(add16(add16(s0, s1), add16(s2, s3))) / (float)n + eps);
+	return reduce_sum(add16(add16(s0, s1), add16(s2, s3)));
+}
+
+static void kernel_rmsnorm(float *y, const float *x, const float *w, size_t n, float eps)
+{
+	float inv = 1.0f / sqrtf(row_squares(x, n, 0) / (float)n + eps);
+	size_t i;
+
 	for (i = 0; i + LANES <= n; i += LANES)
 		store(y + i, load(x + i) * inv * load(w + i));
 	if (i < n)
 		store_part(y + i, load_part(x + i, n - i) * inv * load_part(w + i, n - i), n - i);
+}
+
+static void kernel_layernorm(float *y, const float *x, const float *w, const float *bias, size_t n,
+			     float eps)
+{
+	float mean = row_sum(x, n) / (float)n;
+	float inv = 1.0f / sqrtf(row_squares(x, n, mean) / (float)n + eps);
+	size_t i;
+
+	for (i = 0; i + LANES <= n; i += LANES)
+		store(y + i, (load(x + i) - mean) * inv * load(w + i));
+	if (i < n)
+		store_part(y + i, (load_part(x + i, n - i) - mean) * inv * load_part(w + i, n - i),
+			   n - i);
+	if (bias)
+		kernel_add(y, y, bias, n);
 }
 
 static void kernel_softmax(float *y, const float *x, size_t n, size_t cols, float scale)
@@ -476,10 +493,10 @@ const struct fw_kernels FW_KERNELS_NAME = {
 	.matmul_kq = kernel_matmul_kq,
 	.add = kernel_add,
 	.mul = kernel_mul,
-	.silu = kernel_silu,
-	.gelu = kernel_gelu,
+	.act = kernel_act,
 	.glu = kernel_glu,
 	.rmsnorm = kernel_rmsnorm,
+	.layernorm = kernel_layernorm,
 	.softmax = kernel_softmax,
 	.quant = kernel_quant,
 	.quant_static = kernel_quant_static,

@@ -125,14 +125,31 @@ struct npu_tensor *npu_add(struct npu_graph *g, struct npu_tensor *a,
 			   struct npu_tensor *b); /* b: same shape, or one row */
 struct npu_tensor *npu_mul(struct npu_graph *g, struct npu_tensor *a, struct npu_tensor *b);
 struct npu_tensor *npu_silu(struct npu_graph *g, struct npu_tensor *x);
-struct npu_tensor *npu_gelu(struct npu_graph *g, struct npu_tensor *x);
-enum npu_glu_kind { NPU_GLU_SILU, NPU_GLU_GELU };
-/* silu(a) * b or gelu(a) * b: the gate of a feed-forward network. Shapes are equal. */
+struct npu_tensor *npu_gelu(struct npu_graph *g, struct npu_tensor *x); /* with tanh */
+/* The device of these and of their kinds of npu_glu() needs ISA 1.10. */
+struct npu_tensor *npu_gelu_erf(struct npu_graph *g, struct npu_tensor *x); /* exact */
+struct npu_tensor *npu_gelu_quick(struct npu_graph *g, struct npu_tensor *x); /* with sigmoid */
+struct npu_tensor *npu_relu(struct npu_graph *g, struct npu_tensor *x);
+struct npu_tensor *npu_relu_squared(struct npu_graph *g, struct npu_tensor *x);
+/* cap tanh(x / cap), of logits for instance; @cap above 0. */
+struct npu_tensor *npu_cap(struct npu_graph *g, struct npu_tensor *x, float cap);
+enum npu_glu_kind {
+	NPU_GLU_SILU,
+	NPU_GLU_GELU,
+	NPU_GLU_GELU_ERF,
+	NPU_GLU_GELU_QUICK,
+	NPU_GLU_RELU,
+	NPU_GLU_RELU_SQUARED,
+};
+/* The activation of a, times b: the gate of a feed-forward network. Shapes are equal. */
 struct npu_tensor *npu_glu(struct npu_graph *g, struct npu_tensor *a, struct npu_tensor *b,
 			   enum npu_glu_kind kind);
 /* Normalises groups of w.cols columns: with w.cols = x.cols whole rows, with head_dim each head. */
 struct npu_tensor *npu_rmsnorm(struct npu_graph *g, struct npu_tensor *x, struct npu_tensor *w,
 			       float eps);
+/* The same with the mean subtracted, and @bias, as w, or NULL. The device needs ISA 1.10. */
+struct npu_tensor *npu_layernorm(struct npu_graph *g, struct npu_tensor *x, struct npu_tensor *w,
+				 struct npu_tensor *bias, float eps);
 enum npu_rope_mode { NPU_ROPE_ADJACENT, NPU_ROPE_HALVES };
 /* inv_freq f32 [1][rot_dim/2]; row r is at position params[pos] + r. */
 struct npu_tensor *npu_rope(struct npu_graph *g, struct npu_tensor *x, struct npu_tensor *inv_freq,

@@ -48,6 +48,7 @@
 
 /* Float operations per element of the operators that are no matmuls, whichever lane runs them. */
 #define FLOAT_OPS_NORM 4 /* square, sum, scale by the root, scale by the weight */
+#define FLOAT_OPS_LAYERNORM 7 /* sum, difference, square, sum, two scales, bias */
 #define FLOAT_OPS_QUANT 3 /* maximum, scale, round */
 #define FLOAT_OPS_QUANT_STATIC 2 /* scale, round: the scale is known, not a maximum */
 #define FLOAT_OPS_QUANT16 7 /* twice, and what the first leaves */
@@ -57,7 +58,11 @@
 #define FLOAT_OPS_ROPE 3 /* two products and a sum */
 #define FLOAT_OPS_SILU 5 /* sign, exponential, sum, division, product */
 #define FLOAT_OPS_GELU 9 /* a cubic polynomial, and then as much */
+#define FLOAT_OPS_GELU_ERF 17 /* square, exponential, quotient, a polynomial of degree 8, ... */
+#define FLOAT_OPS_GELU_QUICK 6 /* a product, and then as SILU */
 #define FLOAT_OPS_RELU 1
+#define FLOAT_OPS_RELU_SQUARED 2
+#define FLOAT_OPS_CAP 7 /* quotient, tanh by an exponential and a quotient, product */
 #define FLOAT_OPS_ADD 1 /* or a product */
 #define FLOAT_OPS_COPY 1
 /* A score that may be one of the greatest: a bin, a count, and then whether it is beyond the bound.

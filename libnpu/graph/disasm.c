@@ -80,6 +80,10 @@ static void dis_field(const struct disasm *d, const struct isa_field *f, const u
 		memcpy(&u64, cmd + f->at, sizeof(u64));
 		fprintf(d->out, " %s=%llu", f->name, (ull)u64);
 		break;
+	case ISA_FLOAT_OR_NONE:
+		if (!u32[0])
+			break;
+		/* fall through */
 	case ISA_FLOAT:
 		fprintf(d->out, " %s=%g", f->name, (double)real);
 		break;

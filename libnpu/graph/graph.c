@@ -340,7 +340,8 @@ struct npu_tensor *npu_graph_output(struct npu_graph *g, const char *name, struc
 /* The operation treats each group of columns as a row of its command, so rows must be dense. */
 static bool graph_reads_groups(const struct graph_op *op)
 {
-	return op->op == VNPU_OP_RMSNORM && op->in[1]->cols != op->in[0]->cols;
+	return (op->op == VNPU_OP_RMSNORM || op->op == VNPU_OP_LAYERNORM) &&
+	       op->in[1]->cols != op->in[0]->cols;
 }
 
 /* Why @t cannot be columns of a matrix whose rows are @ld elements apart; NULL: it can. */

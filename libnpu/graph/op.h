@@ -18,7 +18,7 @@ struct npu_op {
 	/* Bit i: the result may use the memory of in[i] if that is as large. */
 	unsigned int in_place;
 	/* Its statements in a graph's text; the last entry has no syntax. */
-	struct text_op texts[3];
+	struct text_op texts[8];
 };
 
 #define NPU_OP_ROW(NAME, name, number, minor, cmd) extern const struct npu_op npu_op_##name;

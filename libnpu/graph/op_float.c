@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Operations on rows of floats: ADD, MUL, ACT, GLU, RMSNORM, ROPE, ROPE_AT, SOFTMAX. */
+/* Operations on rows of floats: ADD, MUL, ACT, GLU, RMSNORM, LAYERNORM, ROPE, ROPE_AT, SOFTMAX. */
 #include <errno.h>
 
 #include "op.h"
@@ -94,25 +94,61 @@ const struct npu_op npu_op_mul = {
 /* ---- ACT ---- */
 
 static struct npu_tensor *graph_act(struct npu_graph *g, const char *name, enum vnpu_act kind,
-				    struct npu_tensor *x)
+				    float cap, struct npu_tensor *x)
 {
-	if (!graph_operand(g, name, x, NPU_F32))
-		return NULL;
-	return graph_simple(
-		g,
-		(struct graph_op){
-			.op = VNPU_OP_ACT, .in = { x }, .kind = kind, .param = NPU_NO_PARAM },
-		x->rows, x->cols);
+	struct graph_op op = {
+		.op = VNPU_OP_ACT, .in = { x }, .kind = kind, .value = cap, .param = NPU_NO_PARAM
+	};
+
+	return graph_operand(g, name, x, NPU_F32) ? graph_simple(g, op, x->rows, x->cols) : NULL;
 }
 
 struct npu_tensor *npu_silu(struct npu_graph *g, struct npu_tensor *x)
 {
-	return graph_act(g, "silu", VNPU_ACT_SILU, x);
+	return graph_act(g, "silu", VNPU_ACT_SILU, 0, x);
 }
 
 struct npu_tensor *npu_gelu(struct npu_graph *g, struct npu_tensor *x)
 {
-	return graph_act(g, "gelu", VNPU_ACT_GELU, x);
+	return graph_act(g, "gelu", VNPU_ACT_GELU, 0, x);
+}
+
+struct npu_tensor *npu_gelu_erf(struct npu_graph *g, struct npu_tensor *x)
+{
+	return graph_act(g, "gelu_erf", VNPU_ACT_GELU_ERF, 0, x);
+}
+
+struct npu_tensor *npu_gelu_quick(struct npu_graph *g, struct npu_tensor *x)
+{
+	return graph_act(g, "gelu_quick", VNPU_ACT_GELU_QUICK, 0, x);
+}
+
+struct npu_tensor *npu_relu(struct npu_graph *g, struct npu_tensor *x)
+{
+	return graph_act(g, "relu", VNPU_ACT_RELU, 0, x);
+}
+
+struct npu_tensor *npu_relu_squared(struct npu_graph *g, struct npu_tensor *x)
+{
+	return graph_act(g, "relu_squared", VNPU_ACT_RELU_SQUARED, 0, x);
+}
+
+struct npu_tensor *npu_cap(struct npu_graph *g, struct npu_tensor *x, float cap)
+{
+	if (!graph_finite(g, "cap", cap))
+		return NULL;
+	if (cap <= 0) {
+		graph_fail(g, -EINVAL, "cap: %g is not above 0", (double)cap);
+		return NULL;
+	}
+	return graph_act(g, "cap", VNPU_ACT_CAP, cap, x);
+}
+
+/* Kinds of later versions need those. */
+static void lower_act_kind(struct lower_out *o, uint32_t kind)
+{
+	if (kind > VNPU_ACT_GELU)
+		lower_needs(o, ISA_ACTS_MINOR);
 }
 
 static void lower_act(struct lower_out *o, void *cmd, const struct graph_op *op)
@@ -125,6 +161,8 @@ static void lower_act(struct lower_out *o, void *cmd, const struct graph_op *op)
 	c->ldx = x->ld;
 	c->ldy = y->ld;
 	c->kind = op->kind;
+	c->cap = op->value;
+	lower_act_kind(o, op->kind);
 	lower_operands(o, c, op);
 }
 
@@ -138,16 +176,52 @@ static void text_gelu(struct graph_text *t, struct npu_tensor *out[])
 	out[0] = npu_gelu(text_graph(t), text_tensor(t, 0));
 }
 
+static void text_gelu_erf(struct graph_text *t, struct npu_tensor *out[])
+{
+	out[0] = npu_gelu_erf(text_graph(t), text_tensor(t, 0));
+}
+
+static void text_gelu_quick(struct graph_text *t, struct npu_tensor *out[])
+{
+	out[0] = npu_gelu_quick(text_graph(t), text_tensor(t, 0));
+}
+
+static void text_relu(struct graph_text *t, struct npu_tensor *out[])
+{
+	out[0] = npu_relu(text_graph(t), text_tensor(t, 0));
+}
+
+static void text_relu_squared(struct graph_text *t, struct npu_tensor *out[])
+{
+	out[0] = npu_relu_squared(text_graph(t), text_tensor(t, 0));
+}
+
+static void text_cap(struct graph_text *t, struct npu_tensor *out[])
+{
+	out[0] = npu_cap(text_graph(t), text_tensor(t, 0), text_number(t, 1));
+}
+
 const struct npu_op npu_op_act = {
 	.lower = lower_act,
 	.in_place = 1 << 0,
 	.texts = {
 		{ "Y = silu X", "X / (1 + exp(-X))", text_silu },
 		{ "Y = gelu X", "GELU of X, approximated with tanh", text_gelu },
+		{ "Y = gelu_erf X", "GELU of X, exact", text_gelu_erf },
+		{ "Y = gelu_quick X", "X / (1 + exp(-1.702 X))", text_gelu_quick },
+		{ "Y = relu X", "X, or 0 where that is below 0", text_relu },
+		{ "Y = relu_squared X", "the square of relu X", text_relu_squared },
+		{ "Y = cap X CAP", "CAP tanh(X / CAP)", text_cap },
 	},
 };
 
 /* ---- GLU ---- */
+
+static const enum vnpu_act glu_kinds[] = {
+	[NPU_GLU_SILU] = VNPU_ACT_SILU,		[NPU_GLU_GELU] = VNPU_ACT_GELU,
+	[NPU_GLU_GELU_ERF] = VNPU_ACT_GELU_ERF, [NPU_GLU_GELU_QUICK] = VNPU_ACT_GELU_QUICK,
+	[NPU_GLU_RELU] = VNPU_ACT_RELU,		[NPU_GLU_RELU_SQUARED] = VNPU_ACT_RELU_SQUARED,
+};
 
 struct npu_tensor *npu_glu(struct npu_graph *g, struct npu_tensor *a, struct npu_tensor *b,
 			   enum npu_glu_kind kind)
@@ -155,7 +229,7 @@ struct npu_tensor *npu_glu(struct npu_graph *g, struct npu_tensor *a, struct npu
 	if (!graph_operand(g, "glu", a, NPU_F32) || !graph_operand(g, "glu", b, NPU_F32) ||
 	    !graph_shape(g, "glu", b, a->rows, a->cols))
 		return NULL;
-	if (kind != NPU_GLU_SILU && kind != NPU_GLU_GELU) {
+	if (kind > NPU_GLU_RELU_SQUARED) {
 		graph_fail(g, -EINVAL, "glu: kind %d is not known", kind);
 		return NULL;
 	}
@@ -163,7 +237,7 @@ struct npu_tensor *npu_glu(struct npu_graph *g, struct npu_tensor *a, struct npu
 			    (struct graph_op){
 				    .op = VNPU_OP_GLU,
 				    .in = { a, b },
-				    .kind = kind == NPU_GLU_SILU ? VNPU_ACT_SILU : VNPU_ACT_GELU,
+				    .kind = glu_kinds[kind],
 				    .param = NPU_NO_PARAM,
 			    },
 			    a->rows, a->cols);
@@ -180,12 +254,15 @@ static void lower_glu(struct lower_out *o, void *cmd, const struct graph_op *op)
 	c->ldb = b->ld;
 	c->ldy = y->ld;
 	c->kind = op->kind;
+	lower_act_kind(o, op->kind);
 	lower_operands(o, c, op);
 }
 
+#define TEXT_GLU "silu|gelu|gelu_erf|gelu_quick|relu|relu_squared"
+
 static void text_glu(struct graph_text *t, struct npu_tensor *out[])
 {
-	enum npu_glu_kind kind = text_choice(t, 2, "an activation", "silu|gelu");
+	enum npu_glu_kind kind = text_choice(t, 2, "an activation", TEXT_GLU);
 
 	out[0] = npu_glu(text_graph(t), text_tensor(t, 0), text_tensor(t, 1), kind);
 }
@@ -193,36 +270,56 @@ static void text_glu(struct graph_text *t, struct npu_tensor *out[])
 const struct npu_op npu_op_glu = {
 	.lower = lower_glu,
 	.in_place = 1 << 0 | 1 << 1,
-	.texts = { { "Y = glu A B silu|gelu", "activation of A times B", text_glu } },
+	.texts = { { "Y = glu A B " TEXT_GLU, "activation of A times B", text_glu } },
 };
 
-/* ---- RMSNORM ---- */
+/* ---- RMSNORM, LAYERNORM ---- */
+
+/* Appends @op, whose operands and value are to be checked; the operands: x, w. */
+static struct npu_tensor *graph_norm(struct npu_graph *g, const char *name, struct graph_op op)
+{
+	const struct npu_tensor *x = op.in[0], *w = op.in[1];
+
+	if (!graph_operand(g, name, x, NPU_F32) || !graph_operand(g, name, w, NPU_F32))
+		return NULL;
+	if (!graph_shape(g, name, w, 1, w->cols) || !graph_finite(g, name, op.value))
+		return NULL;
+	if (op.value < 0 || x->cols % w->cols ||
+	    (uint64_t)x->rows * (x->cols / w->cols) > VNPU_MAX_DIM) {
+		graph_fail(g, -EINVAL, "%s: groups of %u in rows of %u, eps %g", name, w->cols,
+			   x->cols, (double)op.value);
+		return NULL;
+	}
+	if (x->ld != x->cols && w->cols != x->cols) {
+		graph_fail(g, -EINVAL, "%s: rows of %u, %u apart: a norm per head needs them dense",
+			   name, x->cols, x->ld);
+		return NULL;
+	}
+	return graph_simple(g, op, x->rows, x->cols);
+}
 
 struct npu_tensor *npu_rmsnorm(struct npu_graph *g, struct npu_tensor *x, struct npu_tensor *w,
 			       float eps)
 {
-	if (!graph_operand(g, "rmsnorm", x, NPU_F32) || !graph_operand(g, "rmsnorm", w, NPU_F32))
+	struct graph_op op = {
+		.op = VNPU_OP_RMSNORM, .in = { x, w }, .value = eps, .param = NPU_NO_PARAM
+	};
+
+	return graph_norm(g, "rmsnorm", op);
+}
+
+struct npu_tensor *npu_layernorm(struct npu_graph *g, struct npu_tensor *x, struct npu_tensor *w,
+				 struct npu_tensor *bias, float eps)
+{
+	struct graph_op op = {
+		.op = VNPU_OP_LAYERNORM, .in = { x, w, bias }, .value = eps, .param = NPU_NO_PARAM
+	};
+
+	if (bias &&
+	    (!graph_member(g, "layernorm", w) || !graph_operand(g, "layernorm", bias, NPU_F32) ||
+	     !graph_shape(g, "layernorm", bias, 1, w->cols)))
 		return NULL;
-	if (!graph_shape(g, "rmsnorm", w, 1, w->cols) || !graph_finite(g, "rmsnorm", eps))
-		return NULL;
-	if (eps < 0 || x->cols % w->cols ||
-	    (uint64_t)x->rows * (x->cols / w->cols) > VNPU_MAX_DIM) {
-		graph_fail(g, -EINVAL, "rmsnorm: groups of %u in rows of %u, eps %g", w->cols,
-			   x->cols, (double)eps);
-		return NULL;
-	}
-	if (x->ld != x->cols && w->cols != x->cols) {
-		graph_fail(g, -EINVAL,
-			   "rmsnorm: rows of %u, %u apart: a norm per head needs them dense",
-			   x->cols, x->ld);
-		return NULL;
-	}
-	return graph_simple(g,
-			    (struct graph_op){ .op = VNPU_OP_RMSNORM,
-					       .in = { x, w },
-					       .value = eps,
-					       .param = NPU_NO_PARAM },
-			    x->rows, x->cols);
+	return graph_norm(g, "layernorm", op);
 }
 
 /* If a row has several groups, rows are dense, and its groups become rows of a narrower matrix. */
@@ -250,6 +347,32 @@ const struct npu_op npu_op_rmsnorm = {
 	.in_place = 1 << 0,
 	.texts = { { "Y = rmsnorm X W EPS", "groups of W.cols columns of X, normalised, times W",
 		     text_rmsnorm } },
+};
+
+static void lower_layernorm(struct lower_out *o, void *cmd, const struct graph_op *op)
+{
+	struct vnpu_cmd_layernorm *c = cmd;
+	const struct npu_tensor *x = op->in[0], *w = op->in[1], *y = op->out[0];
+
+	c->rows = x->rows * (x->cols / w->cols);
+	c->cols = w->cols;
+	c->ldx = w->cols == x->cols ? x->ld : w->cols;
+	c->ldy = w->cols == x->cols ? y->ld : w->cols;
+	c->eps = op->value;
+	lower_operands(o, c, op);
+}
+
+static void text_layernorm(struct graph_text *t, struct npu_tensor *out[])
+{
+	out[0] = npu_layernorm(text_graph(t), text_tensor(t, 0), text_tensor(t, 1),
+			       text_optional(t, 3), text_number(t, 2));
+}
+
+const struct npu_op npu_op_layernorm = {
+	.lower = lower_layernorm,
+	.in_place = 1 << 0,
+	.texts = { { "Y = layernorm X W EPS [BIAS]", "the same with the mean subtracted, plus BIAS",
+		     text_layernorm } },
 };
 
 /* ---- ROPE, ROPE_AT ---- */

@@ -27,7 +27,7 @@ static _Alignas(64) uint8_t scratch[FW_SCRATCH_BYTES];
 static struct {
 	void *map;
 	size_t bytes;
-} maps[32];
+} maps[64];
 static unsigned int nr_maps;
 
 /* Memory that ends at an inaccessible page. */
@@ -385,13 +385,15 @@ struct row {
 	int kernel;
 };
 
-static const char *const row_kernels[] = {
-	"add", "mul", "exp", "silu", "gelu", "glu_silu", "glu_gelu", "rmsnorm", "softmax", "dequant"
-};
+static const char *const row_kernels[] = { "add",	"mul",	   "exp", "rmsnorm", "softmax",
+					   "layernorm", "dequant", "act", "glu" };
+#define ROW_ACT 7 /* from here on one for each activation */
+#define NR_ROWS (ROW_ACT + VNPU_ACT_CAP + 1 + VNPU_ACT_RELU_SQUARED + 1)
 
 static void call_row(const struct fw_kernels *k, void *y, const void *arg)
 {
 	const struct row *r = arg;
+	uint32_t kind = (uint32_t)r->kernel - ROW_ACT;
 
 	switch (r->kernel) {
 	case 0:
@@ -404,26 +406,37 @@ static void call_row(const struct fw_kernels *k, void *y, const void *arg)
 		k->exp(y, r->a, r->n);
 		break;
 	case 3:
-		k->silu(y, r->a, r->n);
-		break;
-	case 4:
-		k->gelu(y, r->a, r->n);
-		break;
-	case 5:
-		k->glu(y, r->a, r->b, r->n, VNPU_ACT_SILU);
-		break;
-	case 6:
-		k->glu(y, r->a, r->b, r->n, VNPU_ACT_GELU);
-		break;
-	case 7:
 		k->rmsnorm(y, r->a, r->b, r->n, 1e-5f);
 		break;
-	case 8:
+	case 4:
 		k->softmax(y, r->a, r->live, r->n, 0.7f);
 		break;
-	default:
+	case 5:
+		k->layernorm(y, r->a, r->b, r->live % 2 ? r->b : NULL, r->n, 1e-5f);
+		break;
+	case 6:
 		k->dequant(y, (const int8_t *)r->a, 0.37f, r->n);
+		break;
+	default:
+		if (kind <= VNPU_ACT_CAP)
+			k->act(y, r->a, r->n, kind, 5);
+		else
+			k->glu(y, r->a, r->b, r->n, kind - VNPU_ACT_CAP - 1);
 	}
+}
+
+/* The name of a row's kernel; activations have their number behind it. */
+static void name_row(char *what, size_t bytes, const struct row *r)
+{
+	int kind = r->kernel - ROW_ACT;
+
+	if (kind < 0)
+		snprintf(what, bytes, "%s n %zu", row_kernels[r->kernel], r->n);
+	else if (kind <= VNPU_ACT_CAP)
+		snprintf(what, bytes, "%s %d n %zu", row_kernels[ROW_ACT], kind, r->n);
+	else
+		snprintf(what, bytes, "%s %d n %zu", row_kernels[ROW_ACT + 1],
+			 kind - VNPU_ACT_CAP - 1, r->n);
 }
 
 /* A scale, then q. */
@@ -493,8 +506,8 @@ static void test_rows(void)
 			a[i] = wild();
 			b[i] = wild();
 		}
-		for (r.kernel = 0; r.kernel < 10; r.kernel++) {
-			snprintf(what, sizeof(what), "%s n %zu", row_kernels[r.kernel], r.n);
+		for (r.kernel = 0; r.kernel < NR_ROWS; r.kernel++) {
+			name_row(what, sizeof(what), &r);
 			compare(what, r.n * 4, F32, call_row, &r);
 		}
 		snprintf(what, sizeof(what), "quant n %zu", r.n);

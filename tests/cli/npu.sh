@@ -158,6 +158,26 @@ grep -q '^graph tree isa=1.10 ' "$scratch/out" && grep -q '^slot 2 input mask u6
 	grep -q ': rope_at .* positions=depths rows=3 heads=2 head_dim=64 rot_dim=8 ' "$scratch/out" &&
 	grep -q ': attn_mask .* mask=mask rows=3 heads=2 kv_heads=1 head_dim=64 ctx_rows=64 .* kv=f16 pos=pos' "$scratch/out" &&
 	ok "positions and masks are bindings" || not_ok "positions and masks are bindings" "$(<"$scratch/out")"
+cat >"$scratch/acts.txt" <<'GRAPH'
+graph acts
+input x f32 3 64
+const w 1 4 = 1 2 3 4
+n = layernorm x w 1e-5 w
+a = gelu_erf n
+b = gelu_quick a
+c = relu b
+d = relu_squared c
+e = glu d x relu_squared
+y = cap e 30
+output y y
+GRAPH
+passes "npuc builds a graph of norms and activations" "$bin/npuc" build "$scratch/acts.txt" -o "$scratch/acts.elf"
+passes "npuc lists it" "$bin/npuc" dis "$scratch/acts.elf"
+grep -q '^graph acts isa=1.10 ' "$scratch/out" && grep -q ': layernorm .* w=__const bias=__const rows=48 cols=4 ' "$scratch/out" &&
+	grep -q ': act gelu_erf .* rows=3 cols=64 ldx=64 ldy=64$' "$scratch/out" && grep -q ': act gelu_quick ' "$scratch/out" &&
+	grep -q ': act relu ' "$scratch/out" && grep -q ': act relu_squared ' "$scratch/out" && grep -q ': glu relu_squared ' "$scratch/out" &&
+	grep -q ': act cap .* ldy=64 cap=30$' "$scratch/out" && ok "a norm's heads are rows, an activation's kind has a name" ||
+	not_ok "a norm's heads are rows, an activation's kind has a name" "$(<"$scratch/out")"
 for bad in "k k8 100 60:100 positions of 60 values" "k k8 128 60 64:only f32 can be columns" "x f32 3 60 59:narrower than the input"; do
 	name=${bad%% *}
 	sed "s/^input $name .*/input ${bad%%:*}/" "$scratch/scores.txt" >"$scratch/bad.txt"
@@ -232,12 +252,12 @@ bad() { # NAME PATTERN LINE...
 	refuses "$name" 1 "$pattern" "$bin/npuc" build "$scratch/bad.txt" -o "$scratch/bad.elf"
 }
 bad "an unknown statement" "bad.txt:3: 'outputs' is not a statement" "outputs x"
-bad "an unknown operator" "bad.txt:3: 'relu' is not an operator" "y = relu x"
+bad "an unknown operator" "bad.txt:3: 'swish' is not an operator" "y = swish x"
 bad "an operation without arguments" "bad.txt:3: 'silu' has 3 words, needs 4 to 4" "y = silu"
 bad "an operation with too many arguments" "bad.txt:3: 'quant' has 6 words, needs 5 to 5" "q, s = quant x x"
 bad "too few results" "bad.txt:3: 'quant' is not an operator" "q = quant x"
 bad "results without a comma" "bad.txt:3: 'q' is not a statement" "q s = quant x"
-bad "an unknown activation" "bad.txt:3: 'relu' is not an activation: use silu or gelu" "y = glu x x relu"
+bad "an unknown activation" "bad.txt:3: 'cap' is not an activation: use silu or gelu or gelu_erf" "y = glu x x cap"
 bad "a store into what is no state" "bad.txt:3: .*'x' is both what is stored and where" "store x x -"
 bad "an unknown tensor" "bad.txt:3: 'z' is not a tensor" "y = silu z"
 bad "a name twice" "bad.txt:3: .*the name is taken" "input x f32 1 1"

@@ -131,8 +131,12 @@ static const struct bad_field bad_stream[] = {
 	DIM(ACT, act, cols),
 	CMD(ACT, act, ldx, 49),
 	CMD(ACT, act, ldy, 49),
-	CMD(ACT, act, kind, 2),
-	CMD(ACT, act, reserved, 1),
+	CMD(ACT, act, kind, VNPU_ACT_CAP), /* without a cap */
+	CMD(ACT, act, kind, VNPU_ACT_CAP + 1),
+	CMD(ACT, act, kind, UINT32_MAX),
+	CMD(ACT, act, cap, 1),
+	CMD(ACT, act, cap, 0x7fc00000), /* NaN */
+	CMD(ACT, act, cap, 0x41f00000), /* 30, with GELU */
 
 	COMMON(GLU, glu),
 	REF4(GLU, glu, a),
@@ -144,7 +148,8 @@ static const struct bad_field bad_stream[] = {
 	CMD(GLU, glu, lda, 49),
 	CMD(GLU, glu, ldb, 0),
 	CMD(GLU, glu, ldy, 49),
-	CMD(GLU, glu, kind, 2),
+	CMD(GLU, glu, kind, VNPU_ACT_CAP),
+	CMD(GLU, glu, kind, UINT32_MAX),
 
 	COMMON(RMSNORM, rmsnorm),
 	REF4(RMSNORM, rmsnorm, x),
@@ -159,6 +164,21 @@ static const struct bad_field bad_stream[] = {
 	CMD(RMSNORM, rmsnorm, eps, 0x7f800000), /* infinity */
 	CMD(RMSNORM, rmsnorm, eps, 0xbf800000), /* -1 */
 	CMD(RMSNORM, rmsnorm, reserved, 1),
+
+	COMMON(LAYERNORM, layernorm),
+	REF4(LAYERNORM, layernorm, x),
+	REF4(LAYERNORM, layernorm, w),
+	REF4(LAYERNORM, layernorm, bias),
+	CMD(LAYERNORM, layernorm, bias.slot, VNPU_SLOT_NONE), /* with an offset */
+	REF4(LAYERNORM, layernorm, y),
+	OUT(LAYERNORM, layernorm, y),
+	DIM(LAYERNORM, layernorm, rows),
+	DIM(LAYERNORM, layernorm, cols),
+	CMD(LAYERNORM, layernorm, ldx, 49),
+	CMD(LAYERNORM, layernorm, ldy, 49),
+	CMD(LAYERNORM, layernorm, eps, 0x7fc00000), /* NaN */
+	CMD(LAYERNORM, layernorm, eps, 0xbf800000), /* -1 */
+	CMD(LAYERNORM, layernorm, reserved, 1),
 
 	COMMON(ROPE, rope),
 	REF4(ROPE, rope, x),

@@ -106,7 +106,20 @@ static UNUSED void all_ops_rows(struct job_builder *b)
 		.limit_param = ALL_PARAM_POS,
 	};
 
+	struct vnpu_cmd_layernorm layernorm = {
+		.x = ref_to(ALL_SLOT_IN, 0),
+		.w = ref_to(ALL_SLOT_W, 0),
+		.bias = ref_to(ALL_SLOT_W, 400),
+		.y = ref_to(ALL_SLOT_OUT, 108736),
+		.rows = 3,
+		.cols = 50,
+		.ldx = 50,
+		.ldy = 64,
+		.eps = 1e-5f,
+	};
+
 	job_cmd(b, VNPU_OP_RMSNORM, &norm, sizeof(norm));
+	job_cmd(b, VNPU_OP_LAYERNORM, &layernorm, sizeof(layernorm));
 	job_cmd(b, VNPU_OP_ROPE, &rope, sizeof(rope));
 	job_cmd(b, VNPU_OP_SOFTMAX, &softmax, sizeof(softmax));
 }

@@ -249,6 +249,7 @@ static void the_remainder_is_rounded_once(void **state)
 static void every_isa_gives_the_bits_of_the_portable_kernels(void **state)
 {
 	float *a, *b, *y, *ref;
+	uint32_t kind;
 	size_t n, i, live;
 	unsigned int s;
 	int round;
@@ -276,11 +277,13 @@ static void every_isa_gives_the_bits_of_the_portable_kernels(void **state)
 		SAME(add, a, b, n);
 		SAME(mul, a, b, n);
 		SAME(exp, a, n);
-		SAME(silu, a, n);
-		SAME(gelu, a, n);
-		SAME(glu, a, b, n, VNPU_ACT_SILU);
-		SAME(glu, a, b, n, VNPU_ACT_GELU);
+		for (kind = 0; kind <= VNPU_ACT_CAP; kind++)
+			SAME(act, a, n, kind, 30);
+		for (kind = 0; kind <= VNPU_ACT_RELU_SQUARED; kind++)
+			SAME(glu, a, b, n, kind);
 		SAME(rmsnorm, a, b, n, 1e-5f);
+		SAME(layernorm, a, b, NULL, n, 1e-5f);
+		SAME(layernorm, a, b, a, n, 1e-5f);
 		SAME(softmax, a, live, n, 0.7f);
 		free(a);
 		free(b);
@@ -293,6 +296,7 @@ static void a_gate_has_the_bits_of_activation_and_multiplication(void **state)
 {
 	float *a, *b, *y, *ref;
 	unsigned int s;
+	uint32_t kind;
 	size_t n, i;
 	int round;
 
@@ -308,11 +312,12 @@ static void a_gate_has_the_bits_of_activation_and_multiplication(void **state)
 			a[i] = wild();
 			b[i] = wild();
 		}
-		(round % 2 ? sets[s]->silu : sets[s]->gelu)(ref, a, n);
+		kind = round % (VNPU_ACT_RELU_SQUARED + 1);
+		sets[s]->act(ref, a, n, kind, 0);
 		sets[s]->mul(ref, ref, b, n);
-		sets[s]->glu(y, a, b, n, round % 2 ? VNPU_ACT_SILU : VNPU_ACT_GELU);
+		sets[s]->glu(y, a, b, n, kind);
 		assert_same(y, ref, n, sets[s]->name, "glu");
-		sets[s]->glu(a, a, b, n, round % 2 ? VNPU_ACT_SILU : VNPU_ACT_GELU);
+		sets[s]->glu(a, a, b, n, kind);
 		assert_same(a, ref, n, sets[s]->name, "glu in place");
 		free(a);
 		free(b);
@@ -357,31 +362,116 @@ static void exp_has_the_right_limits(void **state)
 	assert_true(y[5] == INFINITY && y[6] == 0);
 }
 
+/* The activation of @x, and by how many units of the result rounding its exponent is off. */
+static double act_want(uint32_t kind, double x, double *grows)
+{
+	double u = x;
+
+	*grows = 0;
+	switch (kind) {
+	case VNPU_ACT_GELU:
+		u = 2 * 0.7978845608028654 * (x + 0.044715 * x * x * x);
+		*grows = fabs(u) / 2;
+		return x / (1 + exp(-u));
+	case VNPU_ACT_GELU_QUICK:
+		*grows = fabs(1.702 * x);
+		return x / (1 + exp(-1.702 * x));
+	case VNPU_ACT_GELU_ERF:
+		*grows = x < 0 ? x * x / 2 : 0;
+		return 0.5 * x * erfc(-x * M_SQRT1_2);
+	case VNPU_ACT_SILU:
+		return x / (1 + exp(-x));
+	case VNPU_ACT_CAP:
+		return 30 * tanh(x / 30);
+	default:
+		u = fmax(x, 0);
+		return kind == VNPU_ACT_RELU ? u : u * u;
+	}
+}
+
 static void activations_keep_their_bounds(void **state)
 {
-	double worst_silu = 0, worst_gelu = 0, want, u, err, tiny;
+	static const double bounds[] = {
+		[VNPU_ACT_SILU] = 7,	   [VNPU_ACT_GELU] = 8, [VNPU_ACT_GELU_ERF] = 8,
+		[VNPU_ACT_GELU_QUICK] = 8, [VNPU_ACT_RELU] = 0, [VNPU_ACT_RELU_SQUARED] = 1,
+		[VNPU_ACT_CAP] = 8,
+	};
+	double want, grows, err, worst;
 	float x, y;
 	int i;
 
 	rng_seed(__func__);
-	for (i = 0; i < 100000; i++) {
-		x = rng_float() * (i % 2 ? 3 : 60);
-		/* If exp(-x) overflows, the result is 0. */
-		tiny = fabs(x) * 0x1p-127;
-		sets[nr_sets - 1]->silu(&y, &x, 1);
-		want = x / (1 + exp(-(double)x));
-		err = fmax(fabs(y - want) - tiny, 0) / (fabs(want) + FLT_MIN);
-		worst_silu = err > worst_silu ? err : worst_silu;
-		sets[nr_sets - 1]->gelu(&y, &x, 1);
-		u = 0.7978845608028654 * (x + 0.044715 * (double)x * x * x);
-		want = x / (1 + exp(-2 * u));
-		/* Rounding u causes an error of exp that grows with u. */
-		err = fmax(fabs(y - want) - tiny, 0) / (fabs(want) * (1 + fabs(u)) + FLT_MIN);
-		worst_gelu = err > worst_gelu ? err : worst_gelu;
+	for (uint32_t kind = 0; kind <= VNPU_ACT_CAP; kind++) {
+		for (i = 0, worst = 0; i < 50000; i++) {
+			x = rng_float() * (i % 2 ? 3 : i % 4 ? 60 : 0.3f);
+			sets[nr_sets - 1]->act(&y, &x, 1, kind, 30);
+			want = act_want(kind, x, &grows);
+			/* If an exponential leaves the normal floats, the result may be 0. */
+			err = fmax(fabs(y - want) - fabs(x) * 0x1p-125, 0);
+			err /= fabs(want) * (1 + grows) + FLT_MIN;
+			worst = err > worst ? err : worst;
+		}
+		print_message("activation %u: %.2f U, and as much again per rounding of its "
+			      "exponent\n",
+			      kind, worst / U);
+		assert_true(worst <= bounds[kind] * U);
 	}
-	print_message("silu %.2f U, gelu %.2f U (1 + |u|)\n", worst_silu / U, worst_gelu / U);
-	assert_true(worst_silu <= 7 * U);
-	assert_true(worst_gelu <= 8 * U);
+}
+
+static void activations_have_the_right_limits(void **state)
+{
+	const float x[] = { INFINITY, NAN, 0, -200, 3e38f, -3e38f };
+	float y[6];
+
+	for (uint32_t kind = 0; kind <= VNPU_ACT_CAP; kind++) {
+		sets[nr_sets - 1]->act(y, x, 6, kind, 30);
+		assert_true(y[0] == (kind == VNPU_ACT_CAP ? 30 : INFINITY));
+		assert_true(isnan(y[1]) && y[2] == 0);
+		assert_true(kind == VNPU_ACT_CAP ? fabsf(y[3] + 30) < 0.001f : y[3] == 0);
+		assert_true(y[4] >= (kind == VNPU_ACT_CAP ? 30 : 3e38f));
+		assert_true(kind == VNPU_ACT_CAP ? y[5] == -30 : y[5] == 0 || isnan(y[5]));
+	}
+}
+
+static void layernorm_keeps_its_bound(void **state)
+{
+	double worst = 0, mean, sum, size, want, err, inv, offset;
+	float *x, *w, *b, *y;
+	size_t n, i;
+
+	rng_seed(__func__);
+	for (int round = 0; round < 300; round++) {
+		n = round ? random_length() : 16384;
+		x = random_floats(n, 30);
+		w = random_floats(n, 2);
+		b = random_floats(n, 2);
+		y = need(n * 4);
+		for (i = 0, offset = rng_float() * 300; i < n && round % 2; i++)
+			x[i] += (float)offset;
+		sets[nr_sets - 1]->layernorm(y, x, w, round % 3 ? b : NULL, n, 1e-6f);
+		for (i = 0, mean = size = 0; i < n; i++) {
+			mean += x[i] / (double)n;
+			size += fabs((double)x[i]) / (double)n;
+		}
+		for (i = 0, sum = 0; i < n; i++)
+			sum += (x[i] - mean) * (x[i] - mean);
+		inv = 1 / sqrt(sum / n + (double)1e-6f);
+		for (i = 0; i < n; i++) {
+			want = (x[i] - mean) * inv * w[i] + (round % 3 ? b[i] : 0);
+			err = fabs(y[i] - want) /
+			      ((n / 64.0 + 12) * U *
+			       ((fabs((double)x[i]) + size) * inv * fabs((double)w[i]) +
+				(round % 3 ? fabs((double)b[i]) : 0) + FLT_MIN));
+			/* One value alone has no distances but those of rounding. */
+			worst = n > 1 && err > worst ? err : worst;
+		}
+		free(x);
+		free(w);
+		free(b);
+		free(y);
+	}
+	print_message("layernorm: %.2f of the bound\n", worst);
+	assert_true(worst <= 1);
 }
 
 static void rmsnorm_keeps_its_bound(void **state)
@@ -550,6 +640,8 @@ int main(void)
 		cmocka_unit_test(exp_keeps_its_bound),
 		cmocka_unit_test(exp_has_the_right_limits),
 		cmocka_unit_test(activations_keep_their_bounds),
+		cmocka_unit_test(activations_have_the_right_limits),
+		cmocka_unit_test(layernorm_keeps_its_bound),
 		cmocka_unit_test(rmsnorm_keeps_its_bound),
 		cmocka_unit_test(softmax_keeps_its_bound_and_clears_the_other_columns),
 		cmocka_unit_test(rope_rotates_pairs_by_the_angle),

@@ -282,6 +282,21 @@ static void permuted_matmuls_want_version_1_5(void **state)
 	assert_int_equal(run(x, &x->good).status, VNPU_FW_OK);
 }
 
+static void later_activations_want_version_1_10(void **state)
+{
+	struct fixture *x = *state;
+	struct vnpu_stream_hdr *hdr = (struct vnpu_stream_hdr *)x->good.stream;
+	struct vnpu_cmd_act *act = (struct vnpu_cmd_act *)find_cmd(&x->good, VNPU_OP_ACT);
+
+	for (act->kind = VNPU_ACT_GELU_ERF; act->kind <= VNPU_ACT_CAP; act->kind++)
+		for (hdr->isa_minor = 0; hdr->isa_minor < 10; hdr->isa_minor++) {
+			assert_refused(x, &x->good, "a kind of version 1.10");
+			assert_non_null(strstr(x->f->last_log, "is unknown in ISA 1."));
+		}
+	act->kind = VNPU_ACT_RELU;
+	assert_int_equal(run(x, &x->good).status, VNPU_FW_OK);
+}
+
 static const uint16_t matmuls[] = { VNPU_OP_MATMUL_I8, VNPU_OP_MATMUL_W4, VNPU_OP_MATMUL_W4F,
 				    VNPU_OP_MATMUL_WK };
 #define NR_MATMULS (sizeof(matmuls) / sizeof(matmuls[0]))
@@ -507,6 +522,7 @@ int main(void)
 		TEST(odd_but_valid_streams_run),
 		TEST(permuted_matmuls_have_the_same_bits),
 		TEST(permuted_matmuls_want_version_1_5),
+		TEST(later_activations_want_version_1_10),
 		TEST(shaped_matmuls_have_the_same_bits),
 		TEST(a_shape_divides_the_rows_and_is_complete),
 		TEST(damaged_streams_never_crash_and_access_only_what_they_announce),

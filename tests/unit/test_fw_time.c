@@ -339,6 +339,43 @@ static uint64_t scores_ns(struct vnpu_cmd_qk_i8 *c, uint32_t heads, uint32_t apa
 	return job_ns(&b);
 }
 
+/* More than RMSNORM by the mean and the bias, which is read too. */
+static void a_layernorm_takes_seven_operations_per_value(void **state)
+{
+	for (int i = 0; i < 100; i++) {
+		uint32_t rows = any(1, 2048), cols = any(1, 16384);
+		struct vnpu_cmd_layernorm c = {
+			.rows = rows, .cols = cols, .ldx = cols, .ldy = cols, .eps = 1e-5f
+		};
+		double n = (double)rows * cols;
+		struct npu_cost cost = npu_time_vector(&soc->npu, n, 7, 2 * (2 * n + 2.0 * cols));
+
+		assert_true(fabs((double)cmd_ns(VNPU_OP_LAYERNORM, &c, sizeof(c), false) -
+				 launch_ns() - npu_time_alone_ns(&soc->npu, cost)) <= 1);
+	}
+}
+
+static void an_activation_takes_as_many_operations_as_it_has(void **state)
+{
+	static const double ops[] = {
+		[VNPU_ACT_SILU] = 5,	   [VNPU_ACT_GELU] = 9, [VNPU_ACT_GELU_ERF] = 17,
+		[VNPU_ACT_GELU_QUICK] = 6, [VNPU_ACT_RELU] = 1, [VNPU_ACT_RELU_SQUARED] = 2,
+		[VNPU_ACT_CAP] = 7
+	};
+
+	for (uint32_t kind = 0; kind <= VNPU_ACT_CAP; kind++) {
+		struct vnpu_cmd_act c = {
+			.rows = 2048, .cols = 2048, .ldx = 2048, .ldy = 2048, .kind = kind
+		};
+		double n = 2048.0 * 2048;
+		struct npu_cost cost = npu_time_vector(&soc->npu, n, ops[kind], 2 * 2 * n);
+
+		c.cap = kind == VNPU_ACT_CAP ? 30 : 0;
+		assert_true(fabs((double)cmd_ns(VNPU_OP_ACT, &c, sizeof(c), false) - launch_ns() -
+				 npu_time_alone_ns(&soc->npu, cost)) <= 1);
+	}
+}
+
 /* shadowAttn 3.4: heads that share a launch share its set-up. */
 static void scores_of_heads_side_by_side_are_set_up_once(void **state)
 {
@@ -709,6 +746,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_matmul_takes_its_launch_and_the_modelled_time),
 		cmocka_unit_test(a_static_scale_takes_two_operations_per_value),
+		cmocka_unit_test(a_layernorm_takes_seven_operations_per_value),
+		cmocka_unit_test(an_activation_takes_as_many_operations_as_it_has),
 		cmocka_unit_test(a_matmul_of_4_bits_reads_half_the_bytes),
 		cmocka_unit_test(a_matmul_of_k_bits_reads_k_bits_of_each_weight),
 		cmocka_unit_test(outliers_take_no_longer_with_narrower_weights),

@@ -12,7 +12,23 @@
 
 /* ---- elementwise ---- */
 
-enum simple_op { OP_ADD, OP_ADD_ROW, OP_MUL, OP_MUL_ROW, OP_SILU, OP_GELU, OP_GLU, NR_SIMPLE };
+enum simple_op {
+	OP_ADD,
+	OP_ADD_ROW,
+	OP_MUL,
+	OP_MUL_ROW,
+	OP_SILU,
+	OP_GELU,
+	OP_GELU_ERF,
+	OP_GELU_QUICK,
+	OP_RELU,
+	OP_RELU_SQUARED,
+	OP_CAP,
+	OP_GLU, /* and those with each activation after it, but for CAP */
+	NR_SIMPLE = OP_GLU + NPU_GLU_RELU_SQUARED + 1,
+};
+
+#define CAP 2.5f
 
 static double simple_want(enum simple_op op, double a, double b)
 {
@@ -25,17 +41,59 @@ static double simple_want(enum simple_op op, double a, double b)
 		return a * b;
 	case OP_SILU:
 		return a / (1 + exp(-a));
-	case OP_GLU:
-		return a / (1 + exp(-a)) * b;
-	default:
+	case OP_GELU:
 		return 0.5 * a * (1 + tanh(sqrt(2 / M_PI) * (a + 0.044715 * a * a * a)));
+	case OP_GELU_ERF:
+		return 0.5 * a * (1 + erf(a * M_SQRT1_2));
+	case OP_GELU_QUICK:
+		return a / (1 + exp(-1.702 * a));
+	case OP_RELU:
+		return fmax(a, 0);
+	case OP_RELU_SQUARED:
+		return fmax(a, 0) * fmax(a, 0);
+	case OP_CAP:
+		return (double)CAP * tanh(a / (double)CAP);
+	default:
+		return simple_want(op - OP_GLU + OP_SILU, a, b) * b;
+	}
+}
+
+static struct npu_tensor *simple_build(struct npu_graph *g, enum simple_op op, struct npu_tensor *x,
+				       struct npu_tensor *z)
+{
+	switch (op) {
+	case OP_ADD:
+	case OP_ADD_ROW:
+		return npu_add(g, x, z);
+	case OP_MUL:
+	case OP_MUL_ROW:
+		return npu_mul(g, x, z);
+	case OP_SILU:
+		return npu_silu(g, x);
+	case OP_GELU:
+		return npu_gelu(g, x);
+	case OP_GELU_ERF:
+		return npu_gelu_erf(g, x);
+	case OP_GELU_QUICK:
+		return npu_gelu_quick(g, x);
+	case OP_RELU:
+		return npu_relu(g, x);
+	case OP_RELU_SQUARED:
+		return npu_relu_squared(g, x);
+	case OP_CAP:
+		return npu_cap(g, x, CAP);
+	default:
+		return npu_glu(g, x, z, (enum npu_glu_kind)(op - OP_GLU));
 	}
 }
 
 static void simple_round(struct fixture *f, enum simple_op op)
 {
-	static const char *const names[] = { "add",  "add row", "mul", "mul row",
-					     "silu", "gelu",	"glu" };
+	static const char *const names[] = { "add",	 "add row", "mul",	 "mul row",
+					     "silu",	 "gelu",    "gelu erf",	 "gelu quick",
+					     "relu",	 "relu2",   "cap",	 "glu silu",
+					     "glu gelu", "glu erf", "glu quick", "glu relu",
+					     "glu relu2" };
 	uint32_t rows = random_in(1, 40), cols = random_in(1, 300);
 	bool row = op == OP_ADD_ROW || op == OP_MUL_ROW;
 	struct matrix a = matrix_new((size_t)rows * cols),
@@ -51,14 +109,7 @@ static void simple_round(struct fixture *f, enum simple_op op)
 
 	for (size_t i = 0; i < a.n; i++)
 		a.f[i] *= 9;
-	if (op == OP_SILU)
-		y = npu_silu(g, x);
-	else if (op == OP_GELU)
-		y = npu_gelu(g, x);
-	else if (op == OP_GLU)
-		y = npu_glu(g, x, z, NPU_GLU_SILU);
-	else
-		y = op == OP_ADD || op == OP_ADD_ROW ? npu_add(g, x, z) : npu_mul(g, x, z);
+	y = simple_build(g, op, x, z);
 	npu_graph_output(g, "y", y);
 	npu_ok(run_graph(f, g, bindings, 3, NULL, 0));
 	for (size_t i = 0; i < a.n; i++)
@@ -76,42 +127,60 @@ static void elementwise_operators_agree_with_double_precision(void **state)
 			simple_round(*state, op);
 }
 
-/* ---- rmsnorm ---- */
+/* ---- rmsnorm, layernorm ---- */
 
-static void rmsnorm_round(struct fixture *f)
+/* @group: [dim]; of LAYERNORM, with the mean and a bias. */
+static void norm_want(double *want, const float *group, uint32_t dim, const float *w, double eps,
+		      bool layernorm, const float *bias)
 {
-	uint32_t rows = random_in(1, 20), dim = random_in(1, 200), heads = random_in(1, 4);
-	struct matrix x = matrix_new((size_t)rows * heads * dim), w = matrix_new(dim);
+	double mean = 0, sum = 0;
+
+	for (uint32_t c = 0; c < dim && layernorm; c++)
+		mean += (double)group[c] / dim;
+	for (uint32_t c = 0; c < dim; c++)
+		sum += ((double)group[c] - mean) * ((double)group[c] - mean);
+	for (uint32_t c = 0; c < dim; c++)
+		want[c] = ((double)group[c] - mean) / sqrt(sum / dim + eps) * (double)w[c] +
+			  (bias ? (double)bias[c] : 0);
+}
+
+static void norm_round(struct fixture *f, bool layernorm, bool biased)
+{
+	uint32_t rows = random_in(1, 20), dim = random_in(2, 200), heads = random_in(1, 4);
+	struct matrix x = matrix_new((size_t)rows * heads * dim), w = matrix_new(dim),
+		      b = matrix_new(dim);
 	float eps = 1e-5f;
-	struct npu_graph *g = npu_graph_create("rmsnorm");
-	struct npu_tensor *t = npu_graph_input(g, "x", NPU_F32, rows, heads * dim);
+	struct npu_graph *g = npu_graph_create("norm");
+	struct npu_tensor *t = npu_graph_input(g, "x", NPU_F32, rows, heads * dim),
+			  *tw = npu_graph_weight(g, "w", NPU_F32, 1, dim),
+			  *tb = biased ? npu_graph_weight(g, "b", NPU_F32, 1, dim) : NULL;
 	struct run_binding bindings[] = {
 		{ "x", x.f, NULL, x.n * 4 },
 		{ "w", w.f, NULL, w.n * 4 },
 		{ "y", NULL, x.got, x.n * 4 },
+		{ "b", b.f, NULL, b.n * 4 },
 	};
 
-	npu_graph_output(g, "y", npu_rmsnorm(g, t, npu_graph_weight(g, "w", NPU_F32, 1, dim), eps));
-	npu_ok(run_graph(f, g, bindings, 3, NULL, 0));
-	for (size_t r = 0; r < (size_t)rows * heads; r++) {
-		double sum = 0;
-
-		for (uint32_t c = 0; c < dim; c++)
-			sum += (double)x.f[r * dim + c] * (double)x.f[r * dim + c];
-		for (uint32_t c = 0; c < dim; c++)
-			x.want[r * dim + c] =
-				x.f[r * dim + c] / sqrt(sum / dim + (double)eps) * (double)w.f[c];
-	}
-	assert_near("rmsnorm", x.got, x.want, x.n, 2e-5);
+	npu_graph_output(g, "y",
+			 layernorm ? npu_layernorm(g, t, tw, tb, eps) : npu_rmsnorm(g, t, tw, eps));
+	npu_ok(run_graph(f, g, bindings, biased ? 4 : 3, NULL, 0));
+	for (size_t r = 0; r < (size_t)rows * heads; r++)
+		norm_want(x.want + r * dim, x.f + r * dim, dim, w.f, (double)eps, layernorm,
+			  biased ? b.f : NULL);
+	assert_near("norm", x.got, x.want, x.n, 2e-5);
 	matrix_free(&x);
 	matrix_free(&w);
+	matrix_free(&b);
 }
 
-static void rmsnorm_agrees_with_double_precision_per_row_and_per_head(void **state)
+static void norms_agree_with_double_precision_per_row_and_per_head(void **state)
 {
 	random_begin(__func__);
-	for (int i = 0; i < ROUNDS; i++)
-		rmsnorm_round(*state);
+	for (int i = 0; i < ROUNDS; i++) {
+		norm_round(*state, false, false);
+		norm_round(*state, true, false);
+		norm_round(*state, true, true);
+	}
 }
 
 /* ---- rope ---- */
@@ -489,7 +558,13 @@ static void operands_of_a_wrong_shape_or_type_are_refused_by_name(void **state)
 		"param 3 does not exist");
 	REFUSED(npu_softmax(g, x, INFINITY, NPU_NO_PARAM), "softmax: inf is not a finite");
 	REFUSED(npu_glu(g, x, y, NPU_GLU_SILU), "glu: 'y' is 4 x 5, not 4 x 6");
-	REFUSED(npu_glu(g, x, x, 2), "glu: kind 2 is not known");
+	REFUSED(npu_glu(g, x, x, 6), "glu: kind 6 is not known");
+	REFUSED(npu_cap(g, x, 0), "cap: 0 is not above 0");
+	REFUSED(npu_cap(g, x, NAN), "cap: nan is not a finite");
+	REFUSED(npu_layernorm(g, x, npu_graph_weight(g, "w", NPU_F32, 1, 6), y, 1e-5f),
+		"layernorm: 'y' is 4 x 5, not 1 x 6");
+	REFUSED(npu_layernorm(g, x, npu_graph_weight(g, "w", NPU_F32, 1, 6), NULL, -1),
+		"layernorm: groups of 6 in rows of 6, eps -1");
 	REFUSED(npu_quant(g, x, NULL), "quant: no pointer for the scales");
 	REFUSED(npu_dequant(g, x, y), "dequant: 'x' is f32, not s8");
 	REFUSED(npu_matmul_i8(g, npu_graph_input(g, "q", NPU_S8, 4, 6),
@@ -611,7 +686,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		with_device(elementwise_operators_agree_with_double_precision),
-		with_device(rmsnorm_agrees_with_double_precision_per_row_and_per_head),
+		with_device(norms_agree_with_double_precision_per_row_and_per_head),
 		with_device(rope_agrees_with_double_precision_in_both_modes),
 		with_device(softmax_agrees_with_double_precision_with_and_without_a_limit),
 		with_device(

@@ -34,6 +34,8 @@
 
 #include <stdint.h>
 
+#include "vnpu_kq.h"
+
 #define VNPU_ISA_MAJOR 1
 #define VNPU_ISA_MINOR 10
 #define VNPU_ISA_VERSION (VNPU_ISA_MAJOR << 16 | VNPU_ISA_MINOR)
@@ -172,7 +174,8 @@ struct vnpu_ref {
 	X(QK_I8, qk_i8, 26, 9, qk_i8)                               \
 	X(ATTN_I8, attn_i8, 27, 9, attn_i8)                         \
 	X(ROPE_AT, rope_at, 28, 10, rope_at)                        \
-	X(ATTN_MASK, attn_mask, 29, 10, attn_mask)
+	X(ATTN_MASK, attn_mask, 29, 10, attn_mask)                  \
+	X(LAYERNORM, layernorm, 30, 10, layernorm)
 
 #define VNPU_OPS(X) VNPU_FLOW_OPS(X) VNPU_TENSOR_OPS(X)
 
@@ -243,22 +246,44 @@ struct vnpu_cmd_binary {
 enum vnpu_act {
 	VNPU_ACT_SILU = 0, /* x / (1 + exp(-x)) */
 	VNPU_ACT_GELU = 1, /* 0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))) */
+	/* 1.10 */
+	VNPU_ACT_GELU_ERF = 2, /* 0.5 x (1 + erf(x / sqrt(2))) */
+	VNPU_ACT_GELU_QUICK = 3, /* x / (1 + exp(-1.702 x)) */
+	VNPU_ACT_RELU = 4, /* x, or 0 if that is below 0 */
+	VNPU_ACT_RELU_SQUARED = 5, /* the square of that */
+	VNPU_ACT_CAP = 6, /* only of ACT: cap tanh(x / cap) */
 };
 
-/* ACT: y = f(x), f32. y may be exactly x. */
+/*
+ * ACT: y = f(x), f32. y may be exactly x. cap is above 0 with kind CAP, and 0 with any other; in
+ * streams before version 1.10 it is a reserved word.
+ */
 struct vnpu_cmd_act {
 	struct vnpu_cmd hdr;
 	struct vnpu_ref x, y;
 	uint32_t rows, cols;
 	uint32_t ldx, ldy;
 	uint32_t kind; /* enum vnpu_act */
-	uint32_t reserved;
+	float cap;
 };
 
 /* RMSNORM: y[r][c] = x[r][c] / sqrt(mean_c(x[r][c]^2) + eps) * w[c], f32. y may be exactly x. */
 struct vnpu_cmd_rmsnorm {
 	struct vnpu_cmd hdr;
 	struct vnpu_ref x, w, y;
+	uint32_t rows, cols;
+	uint32_t ldx, ldy;
+	float eps;
+	uint32_t reserved;
+};
+
+/*
+ * LAYERNORM (1.10): y[r][c] = (x[r][c] - mean_c(x[r][c])) / sqrt(var_c(x[r][c]) + eps) * w[c] +
+ * bias[c], f32, where var is the mean of the squared distances from the mean. y may be exactly x.
+ */
+struct vnpu_cmd_layernorm {
+	struct vnpu_cmd hdr;
+	struct vnpu_ref x, w, bias, y; /* bias: may be absent */
 	uint32_t rows, cols;
 	uint32_t ldx, ldy;
 	float eps;
@@ -496,7 +521,7 @@ struct vnpu_cmd_matmul_wk {
 
 /*
  * MATMUL_KQ (1.6): weights of 2 to 6 bits in GGUF's block types, each at its own width, with the
- * file's own numbers and scales. A type's form, struct vnpu_kq_form:
+ * file's own numbers and scales (vnpu_kq.h). A type's form, struct vnpu_kq_form:
  *
  *	block	consecutive k of a channel, 32 or 256, that share d, f16
  *	group	consecutive k, 16 or 32, that share an integer scale, s8, if the block is 256; in
@@ -528,59 +553,6 @@ struct vnpu_cmd_matmul_wk {
  *
  * and at the end c * a_scale[m], then + bias[n]; each operation is rounded once.
  */
-#define VNPU_KQ_TYPES(X)             \
-	X(Q2_K, q2_k, 256, 16, 2, 1) \
-	X(Q3_K, q3_k, 256, 16, 3, 0) \
-	X(Q4_K, q4_k, 256, 32, 4, 1) \
-	X(Q5_K, q5_k, 256, 32, 5, 1) \
-	X(Q6_K, q6_k, 256, 16, 6, 0) \
-	X(Q4_1, q4_1, 32, 32, 4, 1)  \
-	X(Q5_0, q5_0, 32, 32, 5, 0)  \
-	X(Q5_1, q5_1, 32, 32, 5, 1)
-
-#define VNPU_KQ_NUMBER(NAME, name, block, group, bits, mins) VNPU_KQ_##NAME,
-enum vnpu_kq_type { VNPU_KQ_TYPES(VNPU_KQ_NUMBER) VNPU_NR_KQ_TYPES };
-#undef VNPU_KQ_NUMBER
-
-struct vnpu_kq_form {
-	uint16_t block;
-	uint8_t group, bits, mins;
-};
-
-/* The form of @type; all 0 if there is no such type. */
-static inline struct vnpu_kq_form vnpu_kq_form(uint32_t type)
-{
-#define VNPU_KQ_CASE(NAME, name, block, group, bits, mins) \
-	case VNPU_KQ_##NAME:                               \
-		return (struct vnpu_kq_form){ block, group, bits, mins };
-	switch (type) {
-		VNPU_KQ_TYPES(VNPU_KQ_CASE)
-	}
-#undef VNPU_KQ_CASE
-	return (struct vnpu_kq_form){ 0, 0, 0, 0 };
-}
-
-/* Bytes of a block's scales and minima in a panel, and of the block. */
-static inline uint64_t vnpu_kq_scales_bytes(struct vnpu_kq_form f)
-{
-	uint64_t groups = f.block / f.group;
-
-	return (128 + (groups > 1 ? groups * 64 : 0)) * (1 + f.mins);
-}
-
-static inline uint64_t vnpu_kq_block_bytes(struct vnpu_kq_form f)
-{
-	return vnpu_kq_scales_bytes(f) + f.block / 32 * 256u * f.bits;
-}
-
-/* Bytes of a panel; 0: there is no such type, or k is no multiple of its block. */
-static inline uint64_t vnpu_kq_panel_bytes(uint32_t type, uint64_t k)
-{
-	struct vnpu_kq_form f = vnpu_kq_form(type);
-
-	return !f.block || k % f.block ? 0 : k / f.block * vnpu_kq_block_bytes(f);
-}
-
 struct vnpu_cmd_matmul_kq {
 	struct vnpu_cmd hdr;
 	struct vnpu_ref a, a_scale, w, bias, c;
@@ -779,7 +751,7 @@ struct vnpu_cmd_glu {
 	struct vnpu_ref a, b, y;
 	uint32_t rows, cols;
 	uint32_t lda, ldb, ldy;
-	uint32_t kind; /* enum vnpu_act: f */
+	uint32_t kind; /* enum vnpu_act, not CAP: f */
 };
 
 #endif /* VNPU_ISA_H */
