@@ -39,7 +39,11 @@ struct cpu_pack {
 	void (*bytes)(uint8_t *panel, const struct cpu_rows *rows, const float *scales);
 	/* MATMUL_W4's panel, group 32, from blocks of Q4_0: an F16 scale, 16 bytes of nibbles. */
 	int (*w4)(uint8_t *panel, const struct cpu_rows *rows);
-	/* MATMUL_KQ's panel from GGUF's blocks of @type, enum vnpu_kq_type. */
+	/*
+	 * MATMUL_KQ's panel of @type, enum vnpu_kq_type, from GGUF's blocks of the same type. Those
+	 * of MXFP4 have the layout of IQ4_NL, those of IQ3_S and IQ3_XXS that of IQ4_XS, those of
+	 * IQ2 and IQ1 that of Q3_K.
+	 */
 	int (*kq)(uint8_t *panel, uint32_t type, const struct cpu_rows *rows);
 };
 

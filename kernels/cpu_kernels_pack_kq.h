@@ -7,6 +7,23 @@
 
 #define GROUPS (PANEL / LANES) /* of rows that are transposed together */
 
+/* The type whose layout blocks of @type have in memory. */
+INLINE uint32_t kq_layout(uint32_t type)
+{
+	switch (type) {
+	case VNPU_KQ_MXFP4:
+		return VNPU_KQ_IQ4_NL;
+	case VNPU_KQ_IQ3_S:
+	case VNPU_KQ_IQ3_XXS:
+		return VNPU_KQ_IQ4_XS;
+	case VNPU_KQ_IQ2:
+	case VNPU_KQ_IQ1:
+		return VNPU_KQ_Q3_K;
+	default:
+		return type;
+	}
+}
+
 /* Where the parts of a block are in the file; -1: there is none. Blocks of 256 have
  * 32 words of nibbles, 16 of pairs of bits and 8 of single bits; others have 4 of nibbles. */
 struct kq_file {
@@ -30,6 +47,10 @@ INLINE struct kq_file kq_file(uint32_t type)
 		return (struct kq_file){ 20, 4, -1, -1 };
 	case VNPU_KQ_Q5_0:
 		return (struct kq_file){ 22, 6, -1, -1 };
+	case VNPU_KQ_IQ4_NL:
+		return (struct kq_file){ 18, 2, -1, -1 };
+	case VNPU_KQ_IQ4_XS:
+		return (struct kq_file){ 136, 8, -1, -1 };
 	default: /* Q5_1 */
 		return (struct kq_file){ 24, 8, -1, -1 };
 	}
@@ -138,6 +159,28 @@ INLINE void q3_k_scales(struct kq_scales *s, const vu *t)
 	s->scale[3] = minus_32(bytes_6(b >> 4, high >> 6));
 }
 
+/* A nibble in each byte, from the lower or upper half of the words' 8. */
+INLINE vu spread_nibbles(vu x, unsigned int half)
+{
+	x = half ? x >> 16 : x & 0xffff;
+	return (x & 0x000f) | (x & 0x00f0) << 4 | (x & 0x0f00) << 8 | (x & 0xf000) << 12;
+}
+
+/* The same of 8 pairs of bits, in 16. */
+INLINE vu spread_pairs(vu x, unsigned int half)
+{
+	x = half ? x >> 8 : x;
+	return (x & 0x03) | (x & 0x0c) << 6 | (x & 0x30) << 12 | (x & 0xc0) << 18;
+}
+
+INLINE void iq4_xs_scales(struct kq_scales *s, const vu *t)
+{
+	s->d = t[0];
+	for (unsigned int half = 0; half < 2; half++)
+		s->scale[half] = minus_32(
+			bytes_6(spread_nibbles(t[1], half), spread_pairs(t[0] >> 16, half)));
+}
+
 INLINE void big_scales(uint32_t type, struct kq_scales *s, const uint8_t *const *row, size_t at)
 {
 	vu t[4], end[4];
@@ -155,6 +198,10 @@ INLINE void big_scales(uint32_t type, struct kq_scales *s, const uint8_t *const 
 	case VNPU_KQ_Q3_K:
 		transpose(t, row, at + 94);
 		q3_k_scales(s, t);
+		break;
+	case VNPU_KQ_IQ4_XS:
+		transpose(t, row, at);
+		iq4_xs_scales(s, t);
 		break;
 	case VNPU_KQ_Q6_K:
 		transpose(s->scale, row, at + 192);
@@ -176,7 +223,7 @@ INLINE void small_scales(uint32_t type, struct kq_scales *s, const uint8_t *cons
 	vu t[4];
 
 	transpose(t, row, at);
-	s->d = type == VNPU_KQ_Q5_0 ? t[0] : t[0] ^ 0x80000000; /* the file has -dmin */
+	s->d = t[0] ^ 0x80000000; /* the file has -dmin */
 	s->fifth = type == VNPU_KQ_Q5_0 ? t[0] >> 16 | t[1] << 16 : t[1];
 }
 
@@ -226,7 +273,9 @@ INLINE void big_numbers(uint32_t type, uint8_t *to, const uint8_t *const *row, s
 	if (file.singles >= 0)
 		transpose_words(singles, 8, row, at + (size_t)file.singles);
 	for (unsigned int part = 0; part < 8; part++) {
-		if (file.nibbles >= 0 && type == VNPU_KQ_Q6_K)
+		if (type == VNPU_KQ_IQ4_XS)
+			plane_4_small(to, nibbles + part * 4);
+		else if (file.nibbles >= 0 && type == VNPU_KQ_Q6_K)
 			plane_4(to, nibbles + part / 4 * 16 + part % 2 * 8, part % 4 / 2 * 4);
 		else if (file.nibbles >= 0)
 			plane_4(to, nibbles + part / 2 * 8, part % 2 * 4);
@@ -244,16 +293,17 @@ INLINE void kq_block(uint32_t type, uint8_t *block, unsigned int lane, const uin
 		     size_t at, vi *bad)
 {
 	const struct vnpu_kq_form f = vnpu_kq_form(type);
+	const uint32_t layout = kq_layout(type);
 	uint8_t *numbers = block + vnpu_kq_scales_bytes(f) + lane * 4;
 	struct kq_scales s;
 	vu words[4];
 
 	if (f.block > 32) {
-		big_scales(type, &s, row, at);
-		big_numbers(type, numbers, row, at);
+		big_scales(layout, &s, row, at);
+		big_numbers(layout, numbers, row, at);
 	} else {
-		small_scales(type, &s, row, at);
-		transpose(words, row, at + (size_t)kq_file(type).nibbles);
+		small_scales(layout, &s, row, at);
+		transpose(words, row, at + (size_t)kq_file(layout).nibbles);
 		plane_4_small(numbers, words);
 		if (f.bits == 5)
 			store_words(numbers + 1024, spread_bits(s.fifth));
@@ -290,7 +340,7 @@ INLINE int kq_panel(uint32_t type, uint8_t *panel, const struct cpu_rows *rows)
 
 	find_rows(row, rows);
 	for (unsigned int b = 0; b < rows->cols / f.block; b++, panel += bytes) {
-		const size_t size = (size_t)kq_file(type).bytes;
+		const size_t size = (size_t)kq_file(kq_layout(type)).bytes;
 
 		for (unsigned int g = 0; g < GROUPS; g++) {
 			prefetch_rows(row + g * LANES, b * size, size);

@@ -147,13 +147,13 @@ static void kernel_matmul_w4f(const struct fw_matmul_w4 *t, void *scratch)
 	}
 }
 
-/* Number k, below 32, of channel n. */
-static int kq_number(const uint8_t *numbers, uint32_t bits, uint32_t k, uint32_t n)
+/* Number k, below 32, of channel n, or its level, less the zero. */
+static int kq_number(const uint8_t *numbers, struct vnpu_kq_form f, uint32_t k, uint32_t n)
 {
 	int u = 0, to = 0;
 
 	for (uint32_t p = 4; p; p /= 2) {
-		if (!(bits & p))
+		if (!(f.bits & p))
 			continue;
 		u |= (numbers[k * p / 32 * 256 + n * 4 + k % 4] >> k % (32 / p) / 4 * p &
 		      ((1 << p) - 1))
@@ -161,7 +161,7 @@ static int kq_number(const uint8_t *numbers, uint32_t bits, uint32_t k, uint32_t
 		numbers += p * 256;
 		to += (int)p;
 	}
-	return u;
+	return f.levels ? vnpu_kq_levels[f.levels][u] : u - kq_zero(f);
 }
 
 /* Adds a block's part to the sum @c. */
@@ -173,9 +173,7 @@ static float kq_add(float c, const int8_t *a, const uint8_t *w, struct vnpu_kq_f
 	for (uint32_t g = 0; g < f.block / f.group; g++) {
 		dot = sum = 0;
 		for (uint32_t k = g * f.group; k < (g + 1) * f.group; k++, a++) {
-			dot += *a *
-			       (kq_number(b.numbers + k / 32 * 256 * f.bits, f.bits, k % 32, n) -
-				kq_zero(f));
+			dot += *a * kq_number(b.numbers + k / 32 * 256 * f.bits, f, k % 32, n);
 			sum += *a;
 		}
 		acc += b.scale ? dot * b.scale[(g / 2 * 64 + n) * 2 + g % 2] : dot;

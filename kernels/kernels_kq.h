@@ -12,10 +12,35 @@
 
 #define KQ_MAX_GROUPS 16 /* of a block */
 
-/* Subtracted from each number. */
+/*
+ * Without minima, what a number counts for less 2^kq_zero_bits(). Levels are used that much larger,
+ * as unsigned bytes.
+ */
+static inline uint32_t kq_zero_bits(struct vnpu_kq_form f)
+{
+	switch (f.levels) {
+	case VNPU_KQ_LEVELS_IQ4:
+		return 7;
+	case VNPU_KQ_LEVELS_IQ3_XXS:
+	case VNPU_KQ_LEVELS_IQ2:
+		return 6;
+	case VNPU_KQ_LEVELS_EVEN:
+		return f.bits - 1u;
+	default:
+		return 4;
+	}
+}
+
+/* Subtracted from each number, and with levels from each level. */
 static inline int kq_zero(struct vnpu_kq_form f)
 {
-	return f.mins ? 0 : 1 << (f.bits - 1);
+	return f.mins ? 0 : 1 << kq_zero_bits(f);
+}
+
+/* Bits of the greatest of the numbers, or levels, from which the zero is subtracted. */
+static inline uint32_t kq_unsigned_bits(struct vnpu_kq_form f)
+{
+	return f.levels ? kq_zero_bits(f) + 1 : f.bits;
 }
 
 /* A block of a panel. */

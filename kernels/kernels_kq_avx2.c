@@ -7,6 +7,7 @@
  */
 #if defined(__x86_64__)
 #include <immintrin.h>
+#include <stdbool.h>
 
 #include "kernels_kq.h"
 
@@ -66,6 +67,30 @@ KQ_INLINE __m256i kq_quad(struct kq_planes *p, const uint8_t *numbers, const uin
 	return u;
 }
 
+/*
+ * What to multiply by for the numbers u: themselves, or their levels as unsigned bytes, which are
+ * in two parts of 7 bits if they have 8.
+ */
+KQ_INLINE __m256i kq_part(const struct vnpu_kq_form f, __m256i u, const uint32_t part)
+{
+	const __m128i most = _mm_set1_epi8(127);
+	__m128i levels = _mm_loadu_si128((const __m128i *)vnpu_kq_levels[f.levels]);
+
+	if (!f.levels)
+		return u;
+	levels = _mm_add_epi8(levels, _mm_set1_epi8((char)kq_zero(f)));
+	levels = part ? _mm_subs_epu8(levels, most) : _mm_min_epu8(levels, most);
+	return _mm256_shuffle_epi8(_mm256_broadcastsi128_si256(levels), u);
+}
+
+/* Quads whose sums of pairs fit 16 bits: 2^bits * 2^7 * 2 each. */
+KQ_INLINE uint32_t kq_fitting(const struct vnpu_kq_form f)
+{
+	const uint32_t bits = kq_unsigned_bits(f);
+
+	return bits > 6 ? 1 : bits > 5 ? 2 : bits > 4 || f.group == 16 ? 4 : 8;
+}
+
 /* Two groups' integer scales or minima of 8 channels, as pairs of 16 bits. */
 KQ_INLINE __m256i kq_pairs(const int8_t *table, uint32_t pair, uint32_t n)
 {
@@ -107,11 +132,28 @@ KQ_INLINE void kq_end(const struct vnpu_kq_form f, const struct kq_block *b, __m
 				 : _mm256_set1_epi32(*sum);
 
 	if (!f.mins)
-		acc = _mm256_sub_epi32(acc, _mm256_slli_epi32(low, f.bits - 1));
+		acc = _mm256_sub_epi32(acc, _mm256_slli_epi32(low, (int)kq_zero_bits(f)));
 	y = _mm256_fmadd_ps(_mm256_cvtepi32_ps(acc), kq_f16(b->d, n), y);
 	if (f.mins)
 		y = _mm256_fnmadd_ps(_mm256_cvtepi32_ps(low), kq_f16(b->dmin, n), y);
 	_mm256_store_ps(c + n, y);
+}
+
+/* s += a quad of the rows times @u; with @full, acc += s times the scale, and s = 0. */
+KQ_INLINE void kq_products(const uint32_t rows, const bool full, __m256i u, const int8_t *a,
+			   size_t lda, __m256i scale, __m256i s[KQ_ROWS], __m256i acc[KQ_ROWS])
+{
+	int32_t four;
+
+#pragma GCC unroll 4
+	for (uint32_t r = 0; r < rows; r++) {
+		memcpy(&four, a + r * lda, 4);
+		s[r] = _mm256_add_epi16(s[r], _mm256_maddubs_epi16(u, _mm256_set1_epi32(four)));
+		if (!full)
+			continue;
+		acc[r] = _mm256_add_epi32(acc[r], _mm256_madd_epi16(s[r], scale));
+		s[r] = _mm256_setzero_si256();
+	}
 }
 
 /* c[rows][64] += a block of a[rows][lda] x w. */
@@ -119,15 +161,10 @@ KQ_INLINE void kq_rows(const uint32_t rows, const struct vnpu_kq_form f, const s
 		       const int8_t *a, size_t lda, const int16_t (*sum)[KQ_MAX_GROUPS],
 		       float (*c)[VNPU_PANEL_N])
 {
-	/* Quads whose sums of pairs fit 16 bits: 2^bits * 2^7 * 2 each. */
-	const uint32_t fit = f.bits > 5	  ? 2
-			     : f.bits > 4 ? 4
-					  : 8,
-		       most = f.group == 16 && fit > 4 ? 4 : fit;
+	const uint32_t most = kq_fitting(f);
 	__m256i acc[KQ_ROWS], s[KQ_ROWS], u, pairs, scale = _mm256_set1_epi16(1);
 	struct kq_planes planes;
 	uint32_t n, unit, quad, r;
-	int32_t four;
 
 	for (n = 0; n < VNPU_PANEL_N; n += 8) {
 #pragma GCC unroll 4
@@ -142,18 +179,11 @@ KQ_INLINE void kq_rows(const uint32_t rows, const struct vnpu_kq_form f, const s
 					scale = kq_both(pairs, f.group == 16 ? quad / 4 : unit);
 				u = kq_quad(&planes, b->numbers + unit * 256 * f.bits + n * 4,
 					    f.bits, quad);
-#pragma GCC unroll 4
-				for (r = 0; r < rows; r++) {
-					memcpy(&four, a + r * lda + quad * 4, 4);
-					s[r] = _mm256_add_epi16(
-						s[r],
-						_mm256_maddubs_epi16(u, _mm256_set1_epi32(four)));
-					if (quad % most != most - 1)
-						continue;
-					acc[r] = _mm256_add_epi32(acc[r],
-								  _mm256_madd_epi16(s[r], scale));
-					s[r] = _mm256_setzero_si256();
-				}
+				kq_products(rows, quad % most == most - 1, kq_part(f, u, 0),
+					    a + quad * 4, lda, scale, s, acc);
+				if (kq_unsigned_bits(f) > 7)
+					kq_products(rows, true, kq_part(f, u, 1), a + quad * 4, lda,
+						    scale, s, acc);
 			}
 		}
 		a -= f.block;
@@ -178,11 +208,11 @@ KQ_INLINE void kq_all(const struct vnpu_kq_form f, const uint8_t *w, uint32_t m,
 		kq_rows(1, f, &b, a + r * lda, lda, s->sum + r, s->c + r);
 }
 
-#define KQ_TYPE(NAME, name, block, group, bits, mins)                                       \
+#define KQ_TYPE(NAME, name, ...)                                                            \
 	static void name##_block(const uint8_t *w, uint32_t m, const int8_t *a, size_t lda, \
 				 struct kq_scratch *s)                                      \
 	{                                                                                   \
-		const struct vnpu_kq_form f = { block, group, bits, mins };                 \
+		const struct vnpu_kq_form f = vnpu_kq_form(VNPU_KQ_##NAME);                 \
 		kq_all(f, w, m, a, lda, s);                                                 \
 	}
 VNPU_KQ_TYPES(KQ_TYPE)

@@ -69,7 +69,7 @@ KQ_INLINE void kq_unit(const uint32_t rows, const struct vnpu_kq_form f, const i
 		}
 #pragma GCC unroll 8
 		for (quad = 0; quad < 8; quad++) {
-			u = kq_quad(&planes, numbers + i * 64, f.bits, quad);
+			u = kq_quad(&planes, numbers + i * 64, f, quad);
 #pragma GCC unroll 4
 			for (r = 0; r < rows; r++)
 				DOT_FOUR(s[r], u, (const int32_t *)(a + r * p->lda + quad * 4));
@@ -107,7 +107,8 @@ KQ_INLINE void kq_end(const uint32_t rows, const struct vnpu_kq_form f, const st
 			c = _mm512_load_ps(p->c[r] + i);
 			low = kq_low(f.mins ? b->min : b->scale, groups, sum, i);
 			if (!f.mins)
-				acc = _mm512_sub_epi32(acc, _mm512_slli_epi32(low, f.bits - 1u));
+				acc = _mm512_sub_epi32(acc,
+						       _mm512_slli_epi32(low, kq_zero_bits(f)));
 			c = _mm512_fmadd_ps(_mm512_cvtepi32_ps(acc), kq_f16(b->d, i), c);
 			if (f.mins)
 				c = _mm512_fnmadd_ps(_mm512_cvtepi32_ps(low), kq_f16(b->dmin, i),
@@ -139,7 +140,7 @@ KQ_INLINE void kq_small(const uint32_t rows, const struct vnpu_kq_form f, const 
 				      : _mm512_set1_epi32(*KQ_SUM(p, r, k0 / 32) * -kq_zero(f));
 #pragma GCC unroll 8
 		for (quad = 0; quad < 8; quad++) {
-			u = kq_quad(&planes, b->numbers + i * 64, f.bits, quad);
+			u = kq_quad(&planes, b->numbers + i * 64, f, quad);
 #pragma GCC unroll 4
 			for (r = 0; r < rows; r++)
 				DOT_FOUR(s[r], u, (const int32_t *)(a + r * p->lda + quad * 4));
@@ -187,11 +188,11 @@ KQ_INLINE void kq_blocks(const uint32_t rows, const struct vnpu_kq_form f, const
 typedef void kq_blocks_fn(const struct kq_pass *passes, const uint8_t *w, size_t panel_bytes,
 			  uint32_t panels, uint32_t k0);
 
-#define KQ_BLOCKS(how, rows, streams, NAME, name, block, group, bits, mins)              \
+#define KQ_BLOCKS(how, rows, streams, NAME, name, ...)                                   \
 	static void name##_##how##rows(const struct kq_pass *passes, const uint8_t *w,   \
 				       size_t panel_bytes, uint32_t panels, uint32_t k0) \
 	{                                                                                \
-		const struct vnpu_kq_form f = { block, group, bits, mins };              \
+		const struct vnpu_kq_form f = vnpu_kq_form(VNPU_KQ_##NAME);              \
 		kq_blocks(rows, f, streams, passes, w, panel_bytes, panels, k0);         \
 	}
 #define KQ_STREAM_1(...) KQ_BLOCKS(stream, 1, STREAMS, __VA_ARGS__)
@@ -317,8 +318,7 @@ KQ_INLINE void kq_unpack16(struct kq_half *h, const struct kq_block *b, const st
 	for (unit = 0; unit < f.block / 32; unit++) {
 #pragma GCC unroll 8
 		for (quad = 0; quad < 8; quad++) {
-			u = kq_quad(&planes, b->numbers + unit * 256 * f.bits + n * 4, f.bits,
-				    quad);
+			u = kq_quad(&planes, b->numbers + unit * 256 * f.bits + n * 4, f, quad);
 			if (!f.mins)
 				u = _mm512_sub_epi8(u, zero);
 			_mm512_store_si512(h->w[k0 / 4 + unit * 8 + quad][at], u);
@@ -360,10 +360,10 @@ KQ_INLINE void kq_unpack_as(struct kq_half *h, const uint8_t *w, const struct vn
 	}
 }
 
-#define KQ_UNPACK(NAME, name, block, group, bits, mins)                                           \
+#define KQ_UNPACK(NAME, name, ...)                                                                \
 	static void name##_unpack(struct kq_half *h, const uint8_t *w, uint32_t half, uint32_t k) \
 	{                                                                                         \
-		const struct vnpu_kq_form f = { block, group, bits, mins };                       \
+		const struct vnpu_kq_form f = vnpu_kq_form(VNPU_KQ_##NAME);                       \
 		kq_unpack_as(h, w, f, half, k);                                                   \
 	}
 VNPU_KQ_TYPES(KQ_UNPACK)

@@ -41,10 +41,20 @@ struct kq_planes {
 	__m512i p4, p2, p1;
 };
 
-/* The numbers u of quad @quad, from 0 on in order; @numbers: the unit's, of these channels. */
-KQ_INLINE __m512i kq_quad(struct kq_planes *p, const uint8_t *numbers, const uint32_t bits,
+/* Levels as unsigned bytes: kq_zero() has been added. */
+KQ_INLINE __m512i kq_levels(const struct vnpu_kq_form f)
+{
+	__m128i levels = _mm_loadu_si128((const __m128i *)vnpu_kq_levels[f.levels]);
+
+	return _mm512_broadcast_i32x4(_mm_add_epi8(levels, _mm_set1_epi8((char)kq_zero(f))));
+}
+
+/* The numbers u of quad @quad, from 0 on in order, or their levels; @numbers: the unit's, of these
+ * channels. */
+KQ_INLINE __m512i kq_quad(struct kq_planes *p, const uint8_t *numbers, const struct vnpu_kq_form f,
 			  const uint32_t quad)
 {
+	const uint32_t bits = f.bits;
 	const uint8_t *p2 = numbers + (bits & 4) * 256, *p1 = p2 + (bits & 2) * 256;
 	const int to = bits & 4;
 	__m512i u = _mm512_setzero_si512();
@@ -64,7 +74,7 @@ KQ_INLINE __m512i kq_quad(struct kq_planes *p, const uint8_t *numbers, const uin
 			p->p1 = _mm512_loadu_si512(p1);
 		KQ_BITS(u, p->p1, 1, (int)quad, to + (int)(bits & 2));
 	}
-	return u;
+	return f.levels ? _mm512_shuffle_epi8(kq_levels(f), u) : u;
 }
 
 /* Two groups' integer scales or minima of 16 channels, as pairs of 16 bits. */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * GGUF's block types for aarch64, with SDOT. A register has one quad, 4 k, of 4 channels; the
- * numbers u are unpacked in registers, for up to four rows at a time, and used as signed bytes. A
- * group's sums start at 0; -zero times the activations' sums is added for a whole block, with the
- * integer scales, as the minima are.
+ * numbers u are unpacked in registers, for up to four rows at a time, and used as signed bytes, or
+ * their levels are, from which nothing is to be subtracted. A group's sums start at 0; -zero times
+ * the activations' sums is added for a whole block, with the integer scales, as the minima are.
  */
 #include <arm_neon.h>
 
@@ -34,10 +34,12 @@ KQ_INLINE uint8x16_t kq_bits(uint8x16_t x, const uint32_t p, const uint32_t from
 	return vshlq_u8(x, vdupq_n_s8((int8_t)to));
 }
 
-/* The numbers u of quad @quad, from 0 on in order; @numbers: the unit's, of these channels. */
-KQ_INLINE int8x16_t kq_quad(struct kq_planes *p, const uint8_t *numbers, const uint32_t bits,
-			    const uint32_t quad)
+/* The numbers u of quad @quad, from 0 on in order, or their levels; @numbers: the unit's, of these
+ * channels. */
+KQ_INLINE int8x16_t kq_quad(struct kq_planes *p, const uint8_t *numbers,
+			    const struct vnpu_kq_form f, const uint32_t quad)
 {
+	const uint32_t bits = f.bits;
 	const uint8_t *p2 = numbers + (bits & 4) * 256, *p1 = p2 + (bits & 2) * 256;
 	uint8x16_t u = vdupq_n_u8(0);
 
@@ -56,7 +58,8 @@ KQ_INLINE int8x16_t kq_quad(struct kq_planes *p, const uint8_t *numbers, const u
 			p->p1 = vld1q_u8(p1);
 		u = vorrq_u8(u, kq_bits(p->p1, 1, quad, bits & 6));
 	}
-	return vreinterpretq_s8_u8(u);
+	return f.levels ? vqtbl1q_s8(vld1q_s8(vnpu_kq_levels[f.levels]), u)
+			: vreinterpretq_s8_u8(u);
 }
 
 /* The integer scales or minima of group @g and 4 channels. */
@@ -82,7 +85,7 @@ KQ_INLINE void kq_end(const struct vnpu_kq_form f, const struct kq_block *b, int
 
 	for (uint32_t g = 0; g < f.block / f.group && f.block > 32; g++)
 		low = vmlal_n_s16(low, kq_group(table, g, n), sum[g]);
-	if (!f.mins)
+	if (!f.mins && !f.levels)
 		acc = vmlsq_n_s32(acc, low, kq_zero(f));
 	y = vfmaq_f32(y, vcvtq_f32_s32(acc), kq_f16(b->d, n));
 	if (f.mins)
@@ -108,8 +111,8 @@ KQ_INLINE void kq_rows(const uint32_t rows, const struct vnpu_kq_form f, const s
 		for (unit = 0, g = 0; unit < f.block / 32u; unit++) {
 #pragma GCC unroll 8
 			for (quad = 0; quad < 8; quad++) {
-				u = kq_quad(&planes, b->numbers + unit * 256 * f.bits + n * 4,
-					    f.bits, quad);
+				u = kq_quad(&planes, b->numbers + unit * 256 * f.bits + n * 4, f,
+					    quad);
 #pragma GCC unroll 4
 				for (r = 0; r < rows; r++) {
 					memcpy(&four, a + r * lda + unit * 32 + quad * 4, 4);
@@ -146,11 +149,11 @@ KQ_INLINE void kq_all(const struct vnpu_kq_form f, const uint8_t *w, uint32_t m,
 		kq_rows(1, f, &b, a + r * lda, lda, s->sum + r, s->c + r);
 }
 
-#define KQ_TYPE(NAME, name, block, group, bits, mins)                                       \
+#define KQ_TYPE(NAME, name, ...)                                                            \
 	static void name##_block(const uint8_t *w, uint32_t m, const int8_t *a, size_t lda, \
 				 struct kq_scratch *s)                                      \
 	{                                                                                   \
-		const struct vnpu_kq_form f = { block, group, bits, mins };                 \
+		const struct vnpu_kq_form f = vnpu_kq_form(VNPU_KQ_##NAME);                 \
 		kq_all(f, w, m, a, lda, s);                                                 \
 	}
 VNPU_KQ_TYPES(KQ_TYPE)

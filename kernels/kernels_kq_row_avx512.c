@@ -22,7 +22,7 @@ KQ_INLINE void row_ahead(const uint8_t *at, uint32_t from, uint32_t to)
 
 /* Four quads of a unit, from @quad on: s[i] += those of channels 16 i .. 16 i + 15. */
 KQ_INLINE void row_quads(__m512i s[4], struct kq_planes planes[4], const uint8_t *numbers,
-			 const uint32_t bits, const uint32_t quad, const int8_t *a)
+			 const struct vnpu_kq_form f, const uint32_t quad, const int8_t *a)
 {
 #pragma GCC unroll 4
 	for (uint32_t q = quad; q < quad + 4; q++) {
@@ -33,7 +33,7 @@ KQ_INLINE void row_quads(__m512i s[4], struct kq_planes planes[4], const uint8_t
 		x = _mm512_set1_epi32(four);
 #pragma GCC unroll 4
 		for (uint32_t i = 0; i < 4; i++) {
-			__m512i u = kq_quad(&planes[i], numbers + i * 64, bits, q);
+			__m512i u = kq_quad(&planes[i], numbers + i * 64, f, q);
 
 			DOT(s[i], u, x);
 		}
@@ -75,8 +75,8 @@ KQ_INLINE void row_block(const struct vnpu_kq_form f, __m512 c[4], const struct 
 			const uint8_t *numbers = b->numbers + unit * unit_bytes;
 
 			if (f.group == 32)
-				row_quads(s, planes, numbers, f.bits, 0, a + unit * 32);
-			row_quads(s, planes, numbers, f.bits, f.group == 32 || half ? 4 : 0,
+				row_quads(s, planes, numbers, f, 0, a + unit * 32);
+			row_quads(s, planes, numbers, f, f.group == 32 || half ? 4 : 0,
 				  a + unit * 32);
 			row_scale(acc, s, b->scale, pair, half);
 		}
@@ -85,7 +85,7 @@ KQ_INLINE void row_block(const struct vnpu_kq_form f, __m512 c[4], const struct 
 	for (i = 0; i < 4; i++) {
 		low = kq_low(f.mins ? b->min : b->scale, pairs * 2, sum, i * 16);
 		if (!f.mins)
-			acc[i] = _mm512_sub_epi32(acc[i], _mm512_slli_epi32(low, f.bits - 1u));
+			acc[i] = _mm512_sub_epi32(acc[i], _mm512_slli_epi32(low, kq_zero_bits(f)));
 		c[i] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(acc[i]), kq_f16(b->d, i * 16), c[i]);
 		if (f.mins)
 			c[i] = _mm512_fnmadd_ps(_mm512_cvtepi32_ps(low), kq_f16(b->dmin, i * 16),
@@ -105,8 +105,8 @@ KQ_INLINE void row_small(const struct vnpu_kq_form f, __m512 c[4], const struct 
 #pragma GCC unroll 4
 	for (i = 0; i < 4; i++)
 		s[i] = f.mins ? _mm512_setzero_si512() : _mm512_set1_epi32(sum * -kq_zero(f));
-	row_quads(s, planes, b->numbers, f.bits, 0, a);
-	row_quads(s, planes, b->numbers, f.bits, 4, a);
+	row_quads(s, planes, b->numbers, f, 0, a);
+	row_quads(s, planes, b->numbers, f, 4, a);
 #pragma GCC unroll 4
 	for (i = 0; i < 4; i++) {
 		c[i] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(s[i]), kq_f16(b->d, i * 16), c[i]);
@@ -143,11 +143,11 @@ KQ_INLINE void row_panel(const struct vnpu_kq_form f, float *c, const uint8_t *w
 typedef void row_panel_fn(float *c, const uint8_t *w, const int8_t *a, uint32_t k,
 			  const int16_t *sum);
 
-#define ROW_PANEL(NAME, name, block, group, bits, mins)                                        \
-	static void name##_panel(float *c, const uint8_t *w, const int8_t *a, uint32_t k,      \
-				 const int16_t *sum)                                           \
-	{                                                                                      \
-		row_panel((struct vnpu_kq_form){ block, group, bits, mins }, c, w, a, k, sum); \
+#define ROW_PANEL(NAME, name, ...)                                                        \
+	static void name##_panel(float *c, const uint8_t *w, const int8_t *a, uint32_t k, \
+				 const int16_t *sum)                                      \
+	{                                                                                 \
+		row_panel(vnpu_kq_form(VNPU_KQ_##NAME), c, w, a, k, sum);                 \
 	}
 VNPU_KQ_TYPES(ROW_PANEL)
 

@@ -318,21 +318,27 @@ INLINE void add_column(float *sum, const struct outlier *o, const uint8_t *panel
 	}
 }
 
-/* The numbers of column @k of 32, of LANES channels, the first being @n; @numbers: the unit's. */
-INLINE vi kq_column(const uint8_t *numbers, uint32_t bits, uint32_t k, uint32_t n)
+/* The numbers of column @k of 32, less the zero, or their levels; of LANES channels, from @n on;
+ * @numbers: the unit's. */
+INLINE vi kq_column(const uint8_t *numbers, struct vnpu_kq_form f, uint32_t k, uint32_t n)
 {
 	uint32_t p, to = 0;
 	vu word, u = { 0 };
+	vi level;
 
 	for (p = 4; p; p /= 2) {
-		if (!(bits & p))
+		if (!(f.bits & p))
 			continue;
 		memcpy(&word, numbers + k * p / 32 * 256 + n * 4, sizeof(word));
 		u |= (word >> (k % 4 * 8 + k % (32 / p) / 4 * p) & ((1u << p) - 1)) << to;
 		numbers += p * 256;
 		to += p;
 	}
-	return (vi)u;
+	if (!f.levels)
+		return (vi)u - kq_zero(f);
+	for (uint32_t i = 0; i < LANES; i++)
+		level[i] = vnpu_kq_levels[f.levels][u[i]];
+	return level;
 }
 
 /* Integer scales or minima of group @g, of LANES channels from @n on. */
@@ -356,7 +362,7 @@ INLINE void add_kq_column(float *sum, const struct outlier *o, const uint8_t *pa
 	vi u;
 
 	for (n = 0; n < VNPU_PANEL_N; n += LANES) {
-		u = kq_column(panel + o->w, f.bits, o->bit % 32, n) - kq_zero(f);
+		u = kq_column(panel + o->w, f, o->bit % 32, n);
 		if (b.scale)
 			u *= kq_integers(b.scale, g, n);
 		weight = __builtin_convertvector(u, vf) * load_f16((const uint16_t *)b.d + n);

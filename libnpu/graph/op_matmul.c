@@ -291,6 +291,7 @@ static void lower_matmul_kq(struct lower_out *o, void *cmd, const struct graph_o
 
 	lower_matmul(o, cmd, op);
 	c->type = op->in[2]->group;
+	lower_needs(o, vnpu_kq_minor(c->type));
 }
 
 static void text_matmul_kq(struct graph_text *t, struct npu_tensor *out[])

@@ -119,7 +119,11 @@ static void lower_add_outliers(struct lower_out *o, void *cmd, const struct grap
 	struct vnpu_cmd_add_outliers *c = cmd;
 
 	lower_adding(o, cmd, op);
-	c->group = w->dtype == NPU_KQ_PANEL ? VNPU_OUTLIERS_KQ + w->group : w->group;
+	c->group = w->group;
+	if (w->dtype == NPU_KQ_PANEL) {
+		c->group += VNPU_OUTLIERS_KQ;
+		lower_needs(o, vnpu_kq_minor(w->group));
+	}
 }
 
 static void lower_add_outliers_wk(struct lower_out *o, void *cmd, const struct graph_op *op)

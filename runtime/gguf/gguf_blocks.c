@@ -5,14 +5,16 @@
 #include <string.h>
 
 #include "dequant.h"
+#include "gguf_levels.h"
 
 struct gguf_form gguf_form(enum gguf_type type)
 {
 	static const struct gguf_form forms[GGUF_TYPES] = {
-		[GGUF_Q2_K] = { 256, 16, 2, 1 }, [GGUF_Q3_K] = { 256, 16, 3, 0 },
-		[GGUF_Q4_K] = { 256, 32, 4, 1 }, [GGUF_Q5_K] = { 256, 32, 5, 1 },
-		[GGUF_Q6_K] = { 256, 16, 6, 0 }, [GGUF_Q4_1] = { 32, 32, 4, 1 },
-		[GGUF_Q5_0] = { 32, 32, 5, 0 },	 [GGUF_Q5_1] = { 32, 32, 5, 1 },
+		[GGUF_Q2_K] = { 256, 16, 2, 1 },  [GGUF_Q3_K] = { 256, 16, 3, 0 },
+		[GGUF_Q4_K] = { 256, 32, 4, 1 },  [GGUF_Q5_K] = { 256, 32, 5, 1 },
+		[GGUF_Q6_K] = { 256, 16, 6, 0 },  [GGUF_Q4_1] = { 32, 32, 4, 1 },
+		[GGUF_Q5_0] = { 32, 32, 5, 0 },	  [GGUF_Q5_1] = { 32, 32, 5, 1 },
+		[GGUF_IQ4_NL] = { 32, 32, 4, 0 }, [GGUF_IQ4_XS] = { 256, 32, 4, 0 },
 	};
 
 	return (unsigned int)type < GGUF_TYPES ? forms[type] : (struct gguf_form){ 0 };
@@ -28,7 +30,8 @@ static void split_32(const uint8_t *nibbles, uint32_t fifth, uint8_t *numbers)
 	}
 }
 
-/* Q4_1: F16 scale and offset, nibbles. Q5_0: F16 scale, 32 fifth bits, nibbles. Q5_1: both. */
+/* Q4_1: F16 scale and offset, nibbles. Q5_0: F16 scale, 32 fifth bits, nibbles. Q5_1: both. IQ4_NL:
+ * F16 scale, nibbles. */
 static void split_small(enum gguf_type type, const uint8_t *src, struct gguf_parts *p)
 {
 	uint32_t fifth = 0;
@@ -36,12 +39,12 @@ static void split_small(enum gguf_type type, const uint8_t *src, struct gguf_par
 
 	memcpy(p->d, src, 2);
 	src += 2;
-	if (type != GGUF_Q5_0) {
+	if (type == GGUF_Q4_1 || type == GGUF_Q5_1) {
 		memcpy(&offset, src, 2);
 		*p->dmin = offset ^ 0x8000;
 		src += 2;
 	}
-	if (type != GGUF_Q4_1) {
+	if (type == GGUF_Q5_0 || type == GGUF_Q5_1) {
 		memcpy(&fifth, src, 4);
 		src += 4;
 	}
@@ -122,6 +125,15 @@ static void split_q6_k(const uint8_t *src, struct gguf_parts *p)
 	memcpy(p->d, src + 208, 2);
 }
 
+/* IQ4_XS: gguf_levels_iq4_xs_scales() has the layout. */
+static void split_iq4_xs(const uint8_t *src, struct gguf_parts *p)
+{
+	memcpy(p->d, src, 2);
+	gguf_levels_iq4_xs_scales(src, p->scale);
+	for (int g = 0; g < 8; g++)
+		split_32(src + 8 + 16 * g, 0, p->numbers + 32 * g);
+}
+
 void gguf_split(enum gguf_type type, const void *src, size_t n, const struct gguf_parts *parts)
 {
 	const struct gguf_form f = gguf_form(type);
@@ -138,6 +150,8 @@ void gguf_split(enum gguf_type type, const void *src, size_t n, const struct ggu
 			split_q3_k(block, &p);
 		else if (type == GGUF_Q6_K)
 			split_q6_k(block, &p);
+		else if (type == GGUF_IQ4_XS)
+			split_iq4_xs(block, &p);
 		else
 			split_q45_k(type, block, &p);
 		p.numbers += f.block;

@@ -5,6 +5,7 @@
  * A block of 32 or 256 values has a scale d, F16; in types with minima also dmin. In blocks of 256
  * each group of 16 or 32 values has an integer scale, and with minima an integer minimum. A value
  * is d * scale * (number - zero) - dmin * minimum, where blocks of 32 have the scale and minimum 1.
+ * Of IQ4_NL and IQ4_XS numbers are indices of levels, and a value is d * scale * level.
  */
 #ifndef GGUF_BLOCKS_H
 #define GGUF_BLOCKS_H
@@ -17,7 +18,7 @@ struct gguf_form {
 	uint8_t group, bits, mins;
 };
 
-/* Q2_K to Q6_K, Q4_1, Q5_0, Q5_1. */
+/* Q2_K to Q6_K, Q4_1, Q5_0, Q5_1, IQ4_NL, IQ4_XS. */
 struct gguf_form gguf_form(enum gguf_type type);
 
 /* The parts of @n values. */

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Blocks rewritten in types with evenly spaced numbers (gguf_recast.h). */
+/* Blocks rewritten in the layouts of other types (gguf_recast.h). */
 #include "gguf_recast.h"
 
 #include <string.h>
@@ -13,16 +13,45 @@ enum gguf_type gguf_recast_type(enum gguf_type type)
 	case GGUF_TQ1_0:
 	case GGUF_TQ2_0:
 		return GGUF_Q2_K;
-	case GGUF_IQ1_S:
 	case GGUF_IQ3_S:
-		return GGUF_Q5_K;
-	case GGUF_IQ1_M:
 	case GGUF_IQ3_XXS:
-		return GGUF_Q6_K;
+		return GGUF_IQ4_XS;
+	case GGUF_IQ2_XXS:
+	case GGUF_IQ2_XS:
+	case GGUF_IQ2_S:
+	case GGUF_IQ1_S:
+	case GGUF_IQ1_M:
+		return GGUF_Q3_K;
 	case GGUF_MXFP4:
-		return GGUF_Q5_0;
+		return GGUF_IQ4_NL;
 	default:
 		return type;
+	}
+}
+
+const int8_t *gguf_recast_levels(enum gguf_type type)
+{
+	static const int8_t odd
+		[16] = { -15, -13, -11, -9, -7, -5, -3, -1, 1, 3, 5, 7, 9, 11, 13, 15 },
+	     iq3_xxs[16] = { -62, -52, -44, -36, -28, -20, -12, -4, 4, 12, 20, 28, 36, 44, 52, 62 },
+	     iq2[16] = { -43, -25, -8, 8, 25, 43 }, iq1[16] = { -9, -7, -1, 1, 7, 9 };
+
+	switch (type) {
+	case GGUF_IQ3_S:
+		return odd;
+	case GGUF_IQ3_XXS:
+		return iq3_xxs;
+	case GGUF_IQ2_XXS:
+	case GGUF_IQ2_XS:
+	case GGUF_IQ2_S:
+		return iq2;
+	case GGUF_IQ1_S:
+	case GGUF_IQ1_M:
+		return iq1;
+	case GGUF_MXFP4:
+		return gguf_levels_e2m1;
+	default:
+		return NULL;
 	}
 }
 
@@ -45,82 +74,91 @@ static void put_q2_k(const struct gguf_levels *from, uint8_t *dst)
 	put_f16(dst + 82, from->unit);
 }
 
-/* The scales of 8 groups twice, as scales and as minima (dequant_k_scales() has the layout). */
-static void put_k_scales(uint8_t *dst, const int8_t *scale)
-{
-	for (int j = 0; j < 4; j++) {
-		uint8_t s = (uint8_t)scale[2 * j], t = (uint8_t)scale[2 * j + 8];
+/* What the indices of levels are, by level as a byte. */
+struct indices {
+	uint8_t of[256];
+};
 
-		dst[j] = dst[j + 4] = (uint8_t)(s | t >> 4 << 6);
-		dst[j + 8] = (uint8_t)((t & 15) | t << 4);
-	}
+static void indices_find(struct indices *x, const int8_t *levels)
+{
+	/* Of equal levels the first: MXFP4's two zeros, and those beyond the 6 of IQ1 and IQ2. */
+	for (int i = 15; i >= 0; i--)
+		x->of[(uint8_t)levels[i]] = (uint8_t)i;
 }
 
-/* d * scale * u - 16 d * scale, of 5 bits u: low nibbles of two groups in 32 bytes, and the bits of
- * all 8 groups. */
-static void put_q5_k(const struct gguf_levels *from, uint8_t *dst)
+/* 32 nibbles: the low ones are the first 16 values. */
+static void put_nibbles(const struct indices *x, const int8_t *numbers, uint8_t *dst)
 {
-	float d;
+	for (int i = 0; i < 16; i++)
+		dst[i] = (uint8_t)(x->of[(uint8_t)numbers[i]] | x->of[(uint8_t)numbers[i + 16]]
+									<< 4);
+}
+
+static void put_iq4_nl(const struct gguf_levels *from, const struct indices *x, uint8_t *dst)
+{
+	put_f16(dst, from->unit);
+	put_nibbles(x, from->numbers, dst + 2);
+}
+
+/* Scales of 8 groups (gguf_levels_iq4_xs_scales() has the layout). */
+static void put_iq4_xs(const struct gguf_levels *from, const struct indices *x, uint8_t *dst)
+{
+	uint16_t high = 0;
 
 	put_f16(dst, from->unit);
-	d = dequant_one_f16(dst);
-	put_f16(dst + 2, 16 * d);
-	put_k_scales(dst + 4, from->scale);
-	memset(dst + 16, 0, 160);
-	for (int i = 0; i < 256; i++) {
-		int u = from->numbers[i] + 16;
+	memset(dst + 4, 0, 4);
+	for (int g = 0; g < 8; g++) {
+		int s = from->scale[2 * g] + 32;
 
-		dst[16 + i % 32] |= (uint8_t)(u >> 4 << i / 32);
-		dst[48 + i / 64 * 32 + i % 32] |= (uint8_t)((u & 15) << i / 32 % 2 * 4);
+		dst[4 + g / 2] |= (uint8_t)((s & 15) << g % 2 * 4);
+		high |= (uint16_t)(s >> 4 << 2 * g);
+		put_nibbles(x, from->numbers + 32 * g, dst + 8 + 16 * g);
 	}
+	memcpy(dst + 2, &high, 2);
 }
 
-/* d * scale * (u - 32), of 6 bits u, each @divide times smaller than its number. */
-static void put_q6_k(const struct gguf_levels *from, uint8_t *dst, int divide)
+/* Numbers of three bits, scales of 16 groups (split_q3_k() in gguf_blocks.c has the layout). */
+static void put_q3_k(const struct gguf_levels *from, const struct indices *x, uint8_t *dst)
 {
-	memset(dst, 0, 192);
+	memset(dst, 0, 108);
 	for (int i = 0; i < 256; i++) {
-		int u = from->numbers[i] / divide + 32;
+		unsigned int u = x->of[(uint8_t)from->numbers[i]];
 
-		dst[i / 128 * 64 + i % 64] |= (uint8_t)((u & 15) << i / 64 % 2 * 4);
-		dst[128 + i / 128 * 32 + i % 32] |= (uint8_t)(u >> 4 << i / 32 % 4 * 2);
+		dst[i % 32] |= (uint8_t)(u >> 2 << i / 32);
+		dst[32 + i / 128 * 32 + i % 32] |= (uint8_t)((u & 3) << i % 128 / 32 * 2);
 	}
-	memcpy(dst + 192, from->scale, 16);
-	put_f16(dst + 208, from->unit * (float)divide);
-}
+	for (int g = 0; g < 16; g++) {
+		int s = from->scale[g] + 32;
 
-/* d * (u - 16), of 5 bits u. */
-static void put_q5_0(const struct gguf_levels *from, uint8_t *dst)
-{
-	memset(dst + 2, 0, 20);
-	for (int i = 0; i < 32; i++) {
-		int u = from->numbers[i] + 16;
-
-		dst[2 + i / 8] |= (uint8_t)(u >> 4 << i % 8);
-		dst[6 + i % 16] |= (uint8_t)((u & 15) << i / 16 * 4);
+		dst[96 + g % 8] |= (uint8_t)((s & 15) << g / 8 * 4);
+		dst[104 + g % 4] |= (uint8_t)(s >> 4 << g / 4 * 2);
 	}
-	put_f16(dst, from->unit);
+	put_f16(dst + 108, from->unit);
 }
 
 void gguf_recast(enum gguf_type type, const void *src, void *dst, size_t n)
 {
-	const struct gguf_type_traits *from = gguf_type_traits(type),
-				      *to = gguf_type_traits(gguf_recast_type(type));
+	const enum gguf_type to = gguf_recast_type(type);
+	const struct gguf_type_traits *from = gguf_type_traits(type);
+	const int8_t *own = gguf_recast_levels(type);
 	const uint8_t *block = src;
 	struct gguf_levels levels;
+	struct indices x = { { 0 } };
 	uint8_t *out = dst;
 
+	if (own)
+		indices_find(&x, own);
 	for (size_t i = 0; i < n; i += from->block_values) {
 		gguf_levels_of[type](block, &levels);
-		if (gguf_recast_type(type) == GGUF_Q2_K)
+		if (to == GGUF_Q2_K)
 			put_q2_k(&levels, out);
-		else if (gguf_recast_type(type) == GGUF_Q5_K)
-			put_q5_k(&levels, out);
-		else if (gguf_recast_type(type) == GGUF_Q5_0)
-			put_q5_0(&levels, out);
+		else if (to == GGUF_Q3_K)
+			put_q3_k(&levels, &x, out);
+		else if (to == GGUF_IQ4_XS)
+			put_iq4_xs(&levels, &x, out);
 		else
-			put_q6_k(&levels, out, type == GGUF_IQ3_XXS ? 2 : 1);
+			put_iq4_nl(&levels, &x, out);
 		block += from->block_bytes;
-		out += to->block_bytes;
+		out += gguf_type_traits(to)->block_bytes;
 	}
 }

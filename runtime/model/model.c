@@ -55,6 +55,7 @@ unsigned int llm_model_cols(const struct llm_model *model, enum llm_matrix which
 
 struct reader {
 	bool has_checksums; /* it is packed, and not by version 1 */
+	const int32_t *formats; /* of the panels, possibly unaligned; NULL: before version 3 */
 	struct llm_model *model;
 	const struct gguf_file *file;
 	const char *path;
@@ -109,8 +110,45 @@ static int reader_widths(struct reader *r, const struct gguf_tensor *t, unsigned
 			r->path, t->name, cols, rows, (unsigned long long)t->bytes);
 }
 
-/* Takes @name.panels in a packed model, whose size tells the format, else @name.weight. @bits: of
- * a layer's matrix, whose widths its table tells if it is packed so. */
+static bool is_panels(const struct gguf_tensor *t)
+{
+	size_t n = strlen(t->name), end = strlen(".panels");
+
+	return n > end && !strcmp(t->name + n - end, ".panels");
+}
+
+/* Of tensors of panels: how many come before @t in the file; NULL: how many there are. */
+static size_t panels_before(const struct gguf_file *file, const struct gguf_tensor *t)
+{
+	size_t before = 0;
+
+	for (size_t i = 0; i < gguf_n_tensors(file) && gguf_tensor(file, i) != t; i++)
+		before += is_panels(gguf_tensor(file, i));
+	return before;
+}
+
+/* The format of panels: what the file says, else that which has their size, as sizes differed then.
+ * LLM_NR_FORMATS: none fits. */
+static enum llm_format reader_format(const struct reader *r, const struct gguf_tensor *t,
+				     unsigned int rows, unsigned int cols)
+{
+	enum llm_format f = 0, end = LLM_FORMAT_KQ + VNPU_KQ_IQ4_NL;
+	int32_t number;
+
+	if (t->type != GGUF_I8)
+		return LLM_NR_FORMATS;
+	if (r->formats) {
+		memcpy(&number, r->formats + panels_before(r->file, t), sizeof(number));
+		f = llm_format_of_number(number);
+		end = f < LLM_NR_FORMATS ? f + 1 : f;
+	}
+	while (f < end && t->bytes != llm_pack_bytes(f, rows, cols))
+		f++;
+	return f < end ? f : LLM_NR_FORMATS;
+}
+
+/* Takes @name.panels in a packed model, with their format, else @name.weight. @bits: of a layer's
+ * matrix, whose widths its table tells if it is packed so. */
 static int reader_matrix(struct reader *r, const char *name, unsigned int rows, unsigned int cols,
 			 bool optional, const struct gguf_tensor **t, enum llm_format *format,
 			 uint8_t **bits)
@@ -130,12 +168,9 @@ static int reader_matrix(struct reader *r, const char *name, unsigned int rows, 
 		*format = LLM_FORMAT_WK;
 		return reader_widths(r, *t, rows, cols, bits);
 	}
-	/* The formats' sizes differ. */
-	for (unsigned int f = 0; f < LLM_NR_FORMATS && (*t)->type == GGUF_I8; f++) {
-		*format = (enum llm_format)f;
-		if ((*t)->bytes == llm_pack_bytes(*format, rows, cols))
-			return 0;
-	}
+	*format = reader_format(r, *t, rows, cols);
+	if (*format < LLM_NR_FORMATS)
+		return 0;
 	return llm_fail(-EINVAL, "%s: tensor %s of %llu bytes does not hold a matrix [%u, %u]",
 			r->path, full, (unsigned long long)(*t)->bytes, cols, rows);
 }
@@ -264,20 +299,11 @@ static bool reader_took(const struct reader *r, const struct gguf_tensor *t)
 	return false;
 }
 
-static bool is_panels(const struct gguf_tensor *t)
-{
-	size_t n = strlen(t->name), end = strlen(".panels");
-
-	return n > end && !strcmp(t->name + n - end, ".panels");
-}
-
 static int reader_checksums(struct reader *r)
 {
 	const struct gguf_tensor *t = gguf_find_tensor(r->file, LLM_CHECKSUMS);
-	size_t panels = 0;
+	size_t panels = panels_before(r->file, NULL);
 
-	for (size_t i = 0; i < gguf_n_tensors(r->file); i++)
-		panels += is_panels(gguf_tensor(r->file, i));
 	if (!t || t->type != GGUF_I8 || t->bytes != panels * sizeof(uint64_t))
 		return llm_fail(-EINVAL,
 				"%s: no tensor " LLM_CHECKSUMS " for %zu tensors of panels; pack "
@@ -292,13 +318,10 @@ static int reader_checksums(struct reader *r)
 bool llm_model_checksum(const struct llm_model *model, const struct gguf_file *file,
 			const struct gguf_tensor *t, uint64_t *sum)
 {
-	size_t before = 0;
-
 	if (!model->checksums)
 		return false;
-	for (size_t i = 0; gguf_tensor(file, i) != t; i++)
-		before += is_panels(gguf_tensor(file, i));
-	memcpy(sum, (const uint8_t *)model->checksums->data + before * sizeof(*sum), sizeof(*sum));
+	memcpy(sum, (const uint8_t *)model->checksums->data + panels_before(file, t) * sizeof(*sum),
+	       sizeof(*sum));
 	return true;
 }
 
@@ -307,7 +330,7 @@ static int reader_packing(struct reader *r)
 {
 	const char *weights;
 	uint64_t version;
-	size_t bytes;
+	size_t bytes, formats;
 	int err = gguf_u64(r->file, "vnpu.panels", &version);
 
 	if (err == -ENOENT)
@@ -324,6 +347,12 @@ static int reader_packing(struct reader *r)
 				r->path);
 	memcpy(r->model->packed, weights, bytes);
 	r->has_checksums = version > 1;
+	if (version > 2 && (gguf_i32_array(r->file, LLM_FORMATS, &r->formats, &formats) ||
+			    formats != panels_before(r->file, NULL)))
+		return llm_fail(-EINVAL,
+				"%s: " LLM_FORMATS " does not say what the panels hold; pack the "
+				"original again",
+				r->path);
 	return 0;
 }
 

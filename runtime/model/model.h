@@ -38,10 +38,13 @@ extern const char *const llm_matrix_names[LLM_NR_MATRICES];
  * "vnpu.weights" (the weights that it is packed for) and "vnpu.tied" (whether the output matrix is
  * a copy of the embeddings). "blk.0.attn_q.panels", an I8 tensor of the panels' bytes (pack.h),
  * replaces "blk.0.attn_q.weight". Since version 2 an I8 tensor LLM_CHECKSUMS has the checksums
- * (checksum.h) of all such tensors, 8 bytes each, little-endian, in the order of the file.
+ * (checksum.h) of all such tensors, 8 bytes each, little-endian, in the order of the file. Since
+ * version 3 the metadata LLM_FORMATS, an array of i32, has what each of them holds
+ * (llm_format_number()); before, their sizes tell it.
  */
 #define LLM_CHECKSUMS "vnpu.checksums"
-#define LLM_PANELS_VERSION 2
+#define LLM_FORMATS "vnpu.formats"
+#define LLM_PANELS_VERSION 3
 /* Metadata of a cache of panels, which is no model: the file that they are of (panels_file.h). */
 #define LLM_PANELS_SOURCE "vnpu.source"
 /* Of vnpu.weights: the layers' matrices are WK. */

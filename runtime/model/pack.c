@@ -37,18 +37,41 @@ struct pack {
 	atomic_uint bad_row; /* the first row with a value that is not finite; UINT_MAX: none */
 };
 
+#define NUMBER_KQ 256
+
+int32_t llm_format_number(enum llm_format format)
+{
+	return llm_format_is_kq(format) ? NUMBER_KQ + (int32_t)llm_format_kq(format)
+					: (int32_t)format;
+}
+
+enum llm_format llm_format_of_number(int32_t number)
+{
+	if (number >= 0 && number < LLM_FORMAT_KQ)
+		return (enum llm_format)number;
+	if (number >= NUMBER_KQ && number < NUMBER_KQ + VNPU_NR_KQ_TYPES)
+		return LLM_FORMAT_KQ + (enum llm_format)(number - NUMBER_KQ);
+	return LLM_NR_FORMATS;
+}
+
 enum llm_format llm_format_own(enum gguf_type type)
 {
-	switch (gguf_recast_type(type)) {
-	case GGUF_Q4_0:
+	/* 1 more; 0: none. */
+	static const uint8_t kq[] = {
+#define OWN(from, to) [GGUF_##from] = VNPU_KQ_##to + 1
+		OWN(Q2_K, Q2_K),       OWN(Q3_K, Q3_K),	    OWN(Q4_K, Q4_K),   OWN(Q5_K, Q5_K),
+		OWN(Q6_K, Q6_K),       OWN(Q4_1, Q4_1),	    OWN(Q5_0, Q5_0),   OWN(Q5_1, Q5_1),
+		OWN(IQ4_NL, IQ4_NL),   OWN(IQ4_XS, IQ4_XS), OWN(MXFP4, MXFP4), OWN(IQ3_S, IQ3_S),
+		OWN(IQ3_XXS, IQ3_XXS), OWN(IQ2_XXS, IQ2),   OWN(IQ2_XS, IQ2),  OWN(IQ2_S, IQ2),
+		OWN(IQ1_S, IQ1),       OWN(IQ1_M, IQ1),	    OWN(TQ1_0, Q2_K),  OWN(TQ2_0, Q2_K),
+#undef OWN
+	};
+
+	if (type == GGUF_Q4_0)
 		return LLM_FORMAT_W4;
-#define OWN(NAME, ...)    \
-	case GGUF_##NAME: \
-		return LLM_FORMAT_KQ + VNPU_KQ_##NAME;
-		VNPU_KQ_TYPES(OWN)
-	default:
+	if ((size_t)type >= sizeof(kq) || !kq[type])
 		return LLM_FORMAT_W8;
-	}
+	return LLM_FORMAT_KQ + kq[type] - 1u;
 }
 
 unsigned int llm_format_bits(enum llm_format format)

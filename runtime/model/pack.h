@@ -8,9 +8,8 @@
  *		quantised again (quant_w4.h).
  *	wk	integers of 1 to 8 bits, a width for each panel, a scale per output channel
  *		(EdgeFlow 4.1; adaptive.h); those of 8 bits as in w8. Only llm-quantize makes them.
- *	kq	GGUF's block types Q2_K to Q6_K, Q4_1, Q5_0 and Q5_1 with the file's own numbers
- *		and scales (enum vnpu_kq_type), and the types that can be rewritten as one of these
- *		(gguf_recast.h)
+ *	kq	GGUF's block types with the file's own numbers and scales (enum vnpu_kq_type), and
+ *		the types that can be rewritten in the layout of one of these (gguf_recast.h)
  */
 #ifndef PACK_H
 #define PACK_H
@@ -45,6 +44,13 @@ static inline uint32_t llm_format_kq(enum llm_format format)
 {
 	return (uint32_t)format - LLM_FORMAT_KQ;
 }
+
+/*
+ * Formats as files name them (LLM_FORMATS in model.h): 0 W8, 1 W4, 2 WK, 256 and the enum
+ * vnpu_kq_type. LLM_NR_FORMATS: no format has this number.
+ */
+int32_t llm_format_number(enum llm_format format);
+enum llm_format llm_format_of_number(int32_t number);
 
 /* The format that keeps the numbers of a tensor of @type: W8 if there is none. */
 enum llm_format llm_format_own(enum gguf_type type);

@@ -219,6 +219,9 @@ static int save(struct quantize *q, const struct llm_model *m, const char *name,
 		gguf_writer_string(q->writer, "vnpu.weights", name, strlen(name));
 		gguf_writer_bool(q->writer, "vnpu.tied", m->output == m->token_embd);
 		add_all(q, m, weights, tensors, panels);
+		gguf_writer_array(q->writer, LLM_FORMATS, GGUF_KV_I32, n);
+		for (size_t i = 0; i < n; i++)
+			gguf_writer_i32_element(q->writer, llm_format_number(panels[i].format));
 		gguf_writer_tensor_made(q->writer, LLM_CHECKSUMS, GGUF_I8, 1, dims, make_checksums,
 					&checksums);
 		err = quantize_add_shadows(q);

@@ -145,6 +145,11 @@ int panels_file_write(const struct panels_file *f, const struct llm_packed *pack
 		gguf_writer_string(w, "vnpu.weights", f->weights, strlen(f->weights));
 		gguf_writer_string(w, LLM_PANELS_SOURCE, f->source, strlen(f->source));
 		add_matrices(w, f, packed, &m);
+		gguf_writer_array(w, LLM_FORMATS, GGUF_KV_I32, m.n);
+		for (size_t i = 0; i < m.n; i++)
+			gguf_writer_i32_element(
+				w, llm_format_number(llm_packed_format(packed, m.panels[i].layer,
+								       m.panels[i].matrix)));
 		err = save(f, w, bytes);
 	} else {
 		err = llm_fail(-ENOMEM, "%s: no memory to write it", f->path);

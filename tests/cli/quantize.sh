@@ -168,7 +168,7 @@ assert a in d and len(a) == len(b)
 open(sys.argv[2], 'wb').write(d.replace(a, b, 1))
 PY
 }
-damage version 'vnpu.panels\x04\0\0\0\x02' 'vnpu.panels\x04\0\0\0\x03'
+damage version 'vnpu.panels\x04\0\0\0\x03' 'vnpu.panels\x04\0\0\0\x04'
 refuses "panels of another version" 1 "packed by another version" "$bin/llm-logits" -m "$scratch/version.gguf" --tokens 1
 damage name 'w8a8' 'w7a8'
 refuses "packed for unknown weights" 1 "packed for unknown weights 'w7a8'" "$bin/llm-logits" -m "$scratch/name.gguf" --tokens 1
@@ -218,7 +218,7 @@ if sys.argv[1] == 'flip':
 else:
     at, end, size, offset = entry(b'vnpu.checksums')
     version = d.index(b'vnpu.panels') + 15
-    assert d[version] == 2
+    assert d[version] == 3
     d[version] = 1
     struct.pack_into('<Q', d, 8, struct.unpack_from('<Q', d, 8)[0] - 1)
     head = d[:at] + d[end:header]

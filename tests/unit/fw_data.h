@@ -102,6 +102,12 @@ static inline void put_kq(uint8_t *block, const struct vnpu_kq_form *f, uint32_t
 	}
 }
 
+/* What number @u counts for before it is scaled. */
+static inline int kq_value(struct vnpu_kq_form f, uint8_t u)
+{
+	return f.levels ? vnpu_kq_levels[f.levels][u] : u - (f.mins ? 0 : 1 << (f.bits - 1));
+}
+
 /* Packs a matrix as MATMUL_KQ wants it. */
 static inline void pack_kq(uint8_t *panels, uint32_t type, uint32_t n, uint32_t k,
 			   const struct kq_parts *from)

@@ -75,7 +75,6 @@ static void kq_free(struct kq *x)
 static float kq_element(const struct kq *x, uint32_t m, uint32_t n, double *real, double *bound)
 {
 	const uint32_t groups = x->f.block / x->f.group, blocks = x->t.k / x->f.block;
-	const int zero = x->f.mins ? 0 : 1 << (x->f.bits - 1);
 	double size = 0;
 	float c = 0;
 
@@ -88,7 +87,7 @@ static float kq_element(const struct kq *x, uint32_t m, uint32_t n, double *real
 		for (uint32_t k = 0; k < x->f.block; k++) {
 			size_t g = i * groups + k / x->f.group;
 			int a = x->a[m * x->t.lda + b * x->f.block + k],
-			    u = x->u[i * x->f.block + k] - zero;
+			    u = kq_value(x->f, x->u[i * x->f.block + k]);
 
 			acc += a * u * (groups > 1 ? x->scale[g] : 1);
 			low += a * (groups > 1 ? x->min[g] : 1);
@@ -205,10 +204,11 @@ static void matmul_of_a_vector_takes_any_number_of_panels(void **state)
 static void panels_take_the_bytes_of_their_parts(void **state)
 {
 	/* Per channel and block: bytes of GGUF's block, with 6-bit scales in a byte each. */
-	static const uint32_t bytes[VNPU_NR_KQ_TYPES] = { 64 + 32 + 4,	64 + 32 + 16 + 2,
-							  128 + 16 + 4, 160 + 16 + 4,
-							  192 + 16 + 2, 16 + 4,
-							  20 + 2,	20 + 4 };
+	static const uint32_t bytes[VNPU_NR_KQ_TYPES] = {
+		64 + 32 + 4, 64 + 32 + 16 + 2, 128 + 16 + 4, 160 + 16 + 4,     192 + 16 + 2,
+		16 + 4,	     20 + 2,	       20 + 4,	     16 + 2,	       128 + 8 + 2,
+		16 + 2,	     128 + 8 + 2,      128 + 8 + 2,  64 + 32 + 16 + 2, 64 + 32 + 16 + 2
+	};
 
 	for (uint32_t type = 0; type < VNPU_NR_KQ_TYPES; type++) {
 		uint32_t block = vnpu_kq_form(type).block;

@@ -205,11 +205,11 @@ static void make_kq_weights(struct sparse_matmul *p)
 		min[i] = (int8_t)rng_u32();
 	}
 	for (size_t j = 0; j < all; j++) {
-		int zero = f.mins ? 0 : 1 << (f.bits - 1), v;
+		int v;
 		float w;
 
 		u[j] = (uint8_t)rng_below(1u << f.bits);
-		v = (groups > 1 ? scale[j / f.group] : 1) * (u[j] - zero);
+		v = (groups > 1 ? scale[j / f.group] : 1) * kq_value(f, u[j]);
 		w = (float)v * fw_f16_to_f32(d[j / f.block]);
 		if (f.mins)
 			w -= (groups > 1 ? (float)min[j / f.group] : 1.0f) *

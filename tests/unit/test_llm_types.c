@@ -61,7 +61,7 @@ static void set_all(struct tiny_model *t, enum gguf_type type)
 	}
 }
 
-/* The blocks rewritten as the type that the NPU has, or as F32. */
+/* The blocks rewritten as the type that has the same values and that the NPU has, or as F32. */
 static void rewrite(struct tiny_model *t, bool recast)
 {
 	for (unsigned int i = 0; i < t->n_tensors; i++) {
@@ -70,7 +70,8 @@ static void rewrite(struct tiny_model *t, bool recast)
 		size_t n = tensor->dims[0] * tensor->dims[1];
 		void *blocks = NULL;
 
-		if (!tensor->blocks || (recast && to == tensor->type))
+		if (!tensor->blocks ||
+		    (recast && (to == tensor->type || gguf_recast_levels(tensor->type))))
 			continue;
 		if (recast) {
 			blocks = malloc(n / gguf_type_traits(to)->block_values *

@@ -16,14 +16,20 @@
 #include "cpu_kernels.h"
 #include "fw_data.h"
 #include "gguf_blocks.h"
+#include "gguf_levels.h"
+#include "gguf_recast.h"
 #include "npu_graph.h"
 #include "pack.h"
 #include "npu_random.h"
 #include "threadpool.h"
 
-static const enum gguf_type types[VNPU_NR_KQ_TYPES] = {
-#define TYPE(NAME, ...) [VNPU_KQ_##NAME] = GGUF_##NAME,
-	VNPU_KQ_TYPES(TYPE)
+/* Those of which the NPU has the same. Others are rewritten: test_pack.c, test_gguf_recast.c. */
+#define NR_TYPES 10
+static const enum gguf_type types[NR_TYPES] = {
+	[VNPU_KQ_Q2_K] = GGUF_Q2_K,	[VNPU_KQ_Q3_K] = GGUF_Q3_K, [VNPU_KQ_Q4_K] = GGUF_Q4_K,
+	[VNPU_KQ_Q5_K] = GGUF_Q5_K,	[VNPU_KQ_Q6_K] = GGUF_Q6_K, [VNPU_KQ_Q4_1] = GGUF_Q4_1,
+	[VNPU_KQ_Q5_0] = GGUF_Q5_0,	[VNPU_KQ_Q5_1] = GGUF_Q5_1, [VNPU_KQ_IQ4_NL] = GGUF_IQ4_NL,
+	[VNPU_KQ_IQ4_XS] = GGUF_IQ4_XS,
 };
 
 static struct llm_pool *pool;
@@ -113,8 +119,8 @@ static void panels_hold_the_files_own_numbers_and_scales(void **state)
 
 	random_begin(__func__);
 	rng_state = random_u32();
-	for (uint32_t i = 0; i < 5 * VNPU_NR_KQ_TYPES; i++) {
-		uint32_t kq = i % VNPU_NR_KQ_TYPES, rows = 1 + rng_below(200),
+	for (uint32_t i = 0; i < 5 * NR_TYPES; i++) {
+		uint32_t kq = i % NR_TYPES, rows = 1 + rng_below(200),
 			 cols = 256 * (1 + rng_below(4));
 		enum llm_format format = llm_format_own(types[kq]);
 		struct gguf_tensor t = random_matrix(types[kq], rows, cols);
@@ -144,7 +150,7 @@ static void a_scale_that_is_not_finite_is_found(void **state)
 
 	random_begin(__func__);
 	rng_state = random_u32();
-	for (uint32_t kq = 0; kq < VNPU_NR_KQ_TYPES; kq++) {
+	for (uint32_t kq = 0; kq < NR_TYPES; kq++) {
 		const struct gguf_type_traits *traits = gguf_type_traits(types[kq]);
 		const struct gguf_form f = gguf_form(types[kq]);
 		enum llm_format format = llm_format_own(types[kq]);
@@ -179,7 +185,7 @@ static void a_scale_that_is_not_finite_is_found(void **state)
 /* The file format's forms and the device's. */
 static void the_forms_are_the_devices(void **state)
 {
-	for (uint32_t kq = 0; kq < VNPU_NR_KQ_TYPES; kq++) {
+	for (uint32_t kq = 0; kq < NR_TYPES; kq++) {
 		const struct gguf_form f = gguf_form(types[kq]);
 		const struct vnpu_kq_form v = vnpu_kq_form(kq);
 
@@ -188,6 +194,51 @@ static void the_forms_are_the_devices(void **state)
 		assert_int_equal(f.bits, v.bits);
 		assert_int_equal(f.mins, v.mins);
 	}
+}
+
+static void the_levels_are_the_devices(void **state)
+{
+	static const struct {
+		enum gguf_type type;
+		enum vnpu_kq_levels levels;
+		size_t n;
+	} all[] = {
+		{ GGUF_IQ3_S, VNPU_KQ_LEVELS_IQ3_S, 16 },
+		{ GGUF_IQ3_XXS, VNPU_KQ_LEVELS_IQ3_XXS, 16 },
+		{ GGUF_IQ2_XXS, VNPU_KQ_LEVELS_IQ2, 8 },
+		{ GGUF_IQ2_XS, VNPU_KQ_LEVELS_IQ2, 8 },
+		{ GGUF_IQ2_S, VNPU_KQ_LEVELS_IQ2, 8 },
+		{ GGUF_IQ1_S, VNPU_KQ_LEVELS_IQ1, 8 },
+		{ GGUF_IQ1_M, VNPU_KQ_LEVELS_IQ1, 8 },
+		{ GGUF_MXFP4, VNPU_KQ_LEVELS_E2M1, 16 },
+	};
+
+	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
+		uint32_t kq = llm_format_kq(llm_format_own(all[i].type));
+
+		assert_int_equal(vnpu_kq_form(kq).levels, all[i].levels);
+		assert_memory_equal(gguf_recast_levels(all[i].type), vnpu_kq_levels[all[i].levels],
+				    all[i].n);
+	}
+	assert_memory_equal(gguf_levels_iq4, vnpu_kq_levels[VNPU_KQ_LEVELS_IQ4], 16);
+	assert_int_equal(vnpu_kq_form(VNPU_KQ_IQ4_XS).levels, VNPU_KQ_LEVELS_IQ4);
+	assert_int_equal(vnpu_kq_form(VNPU_KQ_IQ4_NL).levels, VNPU_KQ_LEVELS_IQ4);
+}
+
+/* Every format, and nothing else, has a number of its own. */
+static void numbers_name_the_formats(void **state)
+{
+	uint32_t found = 0;
+
+	for (int32_t number = -2; number < 1000; number++) {
+		enum llm_format f = llm_format_of_number(number);
+
+		if (f < LLM_NR_FORMATS)
+			assert_int_equal(llm_format_number(f), number);
+		found += f < LLM_NR_FORMATS;
+	}
+	assert_int_equal(found, LLM_NR_FORMATS);
+	assert_int_equal(llm_format_number(LLM_FORMAT_KQ + VNPU_KQ_Q6_K), 260);
 }
 
 static void formats_are_those_of_the_types(void **state)
@@ -202,9 +253,11 @@ static void formats_are_those_of_the_types(void **state)
 	assert_int_equal(llm_format_bits(llm_format_own(GGUF_Q6_K)), 6);
 	assert_int_equal(llm_format_group(llm_format_own(GGUF_Q6_K)), 16);
 	assert_int_equal(llm_pack_bytes(llm_format_own(GGUF_Q6_K), 64, 128), 0);
-	/* llm_model_read() tells the formats of a packed file by their sizes. */
+	assert_int_equal(llm_format_own(GGUF_IQ2_S), llm_format_own(GGUF_IQ2_XXS));
+	assert_int_equal(llm_format_bits(llm_format_own(GGUF_IQ1_S)), 3);
+	/* llm_model_read() tells the formats of old packed files by their sizes. */
 	for (uint32_t cols = 32; cols <= 8192; cols += 32) {
-		for (unsigned int a = 0; a < LLM_NR_FORMATS; a++) {
+		for (unsigned int a = 0; a < LLM_FORMAT_KQ + VNPU_KQ_IQ4_NL; a++) {
 			for (unsigned int b = 0; b < a; b++) {
 				size_t bytes = llm_pack_bytes((enum llm_format)a, 64, cols);
 
@@ -219,6 +272,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(the_forms_are_the_devices),
+		cmocka_unit_test(the_levels_are_the_devices),
+		cmocka_unit_test(numbers_name_the_formats),
 		cmocka_unit_test(formats_are_those_of_the_types),
 		cmocka_unit_test(panels_hold_the_files_own_numbers_and_scales),
 		cmocka_unit_test(a_scale_that_is_not_finite_is_found),

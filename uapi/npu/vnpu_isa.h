@@ -529,10 +529,12 @@ struct vnpu_cmd_matmul_wk {
  *	bits	of a number u
  *	mins	there is a second f16 per block, dmin, and beside each integer scale an integer
  *		minimum, s8 (1 in blocks of 32)
+ *	levels	u is an index of uneven levels, vnpu_kq_levels (1.10)
  *
- * Without minima a weight is d * scale * (u - 2^(bits - 1)), with minima d * scale * u - dmin *
- * min. k is a multiple of the block. w is packed in panels of 64 output channels,
- * vnpu_kq_panel_bytes(type, k) each, the last one padded with zeros. A panel is k / block times
+ * A weight is d * scale * x, where x = u - 2^(bits - 1), or the level of u; with minima it is d *
+ * scale * u - dmin * min. k is a multiple of the block. w is packed in panels of 64 output
+ * channels, vnpu_kq_panel_bytes(type, k) each, the last one padded with zeros. A panel is k / block
+ * times
  *
  *   f16 d[64]
  *   f16 dmin[64]                        with minima
@@ -547,7 +549,7 @@ struct vnpu_cmd_matmul_wk {
  *
  * a s8[m][lda], a_scale f32[m]. c = 0, then for each block in order, both sums exact,
  *
- *	acc = sum over its groups of scale * (sum over k of a * (u - 2^(bits - 1), or u)),
+ *	acc = sum over its groups of scale * (sum over k of a * (x, or u)),
  *	low = sum over its groups of min * (sum over k of a),
  *	c = fma((float)acc, (float)d, c), and with minima c = fma((float)low, -(float)dmin, c)
  *

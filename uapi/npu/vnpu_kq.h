@@ -5,36 +5,72 @@
 
 #include <stdint.h>
 
-#define VNPU_KQ_TYPES(X)             \
-	X(Q2_K, q2_k, 256, 16, 2, 1) \
-	X(Q3_K, q3_k, 256, 16, 3, 0) \
-	X(Q4_K, q4_k, 256, 32, 4, 1) \
-	X(Q5_K, q5_k, 256, 32, 5, 1) \
-	X(Q6_K, q6_k, 256, 16, 6, 0) \
-	X(Q4_1, q4_1, 32, 32, 4, 1)  \
-	X(Q5_0, q5_0, 32, 32, 5, 0)  \
-	X(Q5_1, q5_1, 32, 32, 5, 1)
+#define VNPU_KQ_TYPES(X)                            \
+	X(Q2_K, q2_k, 256, 16, 2, 1, EVEN)          \
+	X(Q3_K, q3_k, 256, 16, 3, 0, EVEN)          \
+	X(Q4_K, q4_k, 256, 32, 4, 1, EVEN)          \
+	X(Q5_K, q5_k, 256, 32, 5, 1, EVEN)          \
+	X(Q6_K, q6_k, 256, 16, 6, 0, EVEN)          \
+	X(Q4_1, q4_1, 32, 32, 4, 1, EVEN)           \
+	X(Q5_0, q5_0, 32, 32, 5, 0, EVEN)           \
+	X(Q5_1, q5_1, 32, 32, 5, 1, EVEN)           \
+	X(IQ4_NL, iq4_nl, 32, 32, 4, 0, IQ4)        \
+	X(IQ4_XS, iq4_xs, 256, 32, 4, 0, IQ4)       \
+	X(MXFP4, mxfp4, 32, 32, 4, 0, E2M1)         \
+	X(IQ3_S, iq3_s, 256, 32, 4, 0, IQ3_S)       \
+	X(IQ3_XXS, iq3_xxs, 256, 32, 4, 0, IQ3_XXS) \
+	X(IQ2, iq2, 256, 16, 3, 0, IQ2)             \
+	X(IQ1, iq1, 256, 16, 3, 0, IQ1)
 
-#define VNPU_KQ_NUMBER(NAME, name, block, group, bits, mins) VNPU_KQ_##NAME,
+#define VNPU_KQ_NUMBER(NAME, name, block, group, bits, mins, levels) VNPU_KQ_##NAME,
 enum vnpu_kq_type { VNPU_KQ_TYPES(VNPU_KQ_NUMBER) VNPU_NR_KQ_TYPES };
 #undef VNPU_KQ_NUMBER
+
+/* The version that brought @type, 1.minor. */
+static inline uint16_t vnpu_kq_minor(uint32_t type)
+{
+	return type < VNPU_KQ_IQ4_NL ? 6 : 10;
+}
+
+enum vnpu_kq_levels {
+	VNPU_KQ_LEVELS_EVEN, /* none */
+	VNPU_KQ_LEVELS_IQ4, /* of IQ4_NL and IQ4_XS */
+	VNPU_KQ_LEVELS_E2M1, /* twice the numbers of 4 bits of MXFP4 */
+	VNPU_KQ_LEVELS_IQ3_S, /* the values of its code book's points, with signs */
+	VNPU_KQ_LEVELS_IQ3_XXS,
+	VNPU_KQ_LEVELS_IQ2, /* of IQ2_XXS, IQ2_XS and IQ2_S */
+	VNPU_KQ_LEVELS_IQ1, /* eight times -1, 0 and 1, each with an eighth more or less */
+	VNPU_NR_KQ_LEVELS
+};
+
+static const int8_t vnpu_kq_levels[VNPU_NR_KQ_LEVELS][16] = {
+	[VNPU_KQ_LEVELS_IQ4] = { -127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69,
+				 89, 113 },
+	[VNPU_KQ_LEVELS_E2M1] = { 0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12 },
+	[VNPU_KQ_LEVELS_IQ3_S] = { -15, -13, -11, -9, -7, -5, -3, -1, 1, 3, 5, 7, 9, 11, 13, 15 },
+	[VNPU_KQ_LEVELS_IQ3_XXS] = { -62, -52, -44, -36, -28, -20, -12, -4, 4, 12, 20, 28, 36, 44,
+				     52, 62 },
+	[VNPU_KQ_LEVELS_IQ2] = { -43, -25, -8, 8, 25, 43 },
+	[VNPU_KQ_LEVELS_IQ1] = { -9, -7, -1, 1, 7, 9 },
+};
 
 struct vnpu_kq_form {
 	uint16_t block;
 	uint8_t group, bits, mins;
+	uint8_t levels; /* enum vnpu_kq_levels */
 };
 
 /* The form of @type; all 0 if there is no such type. */
 static inline struct vnpu_kq_form vnpu_kq_form(uint32_t type)
 {
-#define VNPU_KQ_CASE(NAME, name, block, group, bits, mins) \
-	case VNPU_KQ_##NAME:                               \
-		return (struct vnpu_kq_form){ block, group, bits, mins };
+#define VNPU_KQ_CASE(NAME, name, block, group, bits, mins, levels) \
+	case VNPU_KQ_##NAME:                                       \
+		return (struct vnpu_kq_form){ block, group, bits, mins, VNPU_KQ_LEVELS_##levels };
 	switch (type) {
 		VNPU_KQ_TYPES(VNPU_KQ_CASE)
 	}
 #undef VNPU_KQ_CASE
-	return (struct vnpu_kq_form){ 0, 0, 0, 0 };
+	return (struct vnpu_kq_form){ 0, 0, 0, 0, 0 };
 }
 
 /* Bytes of a block's scales and minima in a panel, and of the block. */
