@@ -53,7 +53,8 @@ struct llm_vocab_bpe {
 	int32_t bos, eos; /* -1: none; bos is put in front of texts */
 };
 
-bool llm_vocab_knows_pre(const char *pre); /* gpt-2, llama-bpe, qwen2, smollm */
+bool llm_vocab_knows_pre(const char *pre);
+const char *llm_vocab_pre_name(size_t i); /* the names that it knows; NULL behind the last */
 /* Writes a GGUF file of metadata only; a failure leaves the old file at @path. -EINVAL for no
  * tokens, an invalid bos or eos, or an unknown pre; -ENOMEM, and the errors of writing. */
 int llm_vocab_save(const struct llm_vocab_bpe *bpe, const char *path);

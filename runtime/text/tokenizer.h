@@ -6,8 +6,8 @@
  *			pieces' scores; puts a dummy space in front; unknown characters become
  *			byte tokens
  *   model "gpt2"	byte-level BPE: splits the text by the pre-tokenizer's pattern
- *			(tokenizer.ggml.pre: gpt-2, llama-bpe, qwen2, smollm); bytes become
- *			printable characters; merges in the order of the file
+ *			(tokenizer.ggml.pre: the names of tokenizer_pre.c); bytes become printable
+ *			characters; merges in the order of the file
  *
  * Tokenizing loses no byte: tokenizer_decode() of the ids returns the text (U+2581, which SPM's
  * pieces use for a space, becomes byte tokens). The exception are bytes without a token in the
@@ -29,8 +29,10 @@ struct tokenizer;
 int tokenizer_create(const struct gguf_file *file, struct tokenizer **tok, char *err,
 		     size_t err_bytes);
 void tokenizer_free(struct tokenizer *tok);
-/* Whether model "gpt2" has a pattern of this name. */
+/* Whether model "gpt2" has a pre-tokenizer of this name. */
 bool tokenizer_knows_pre(const char *name);
+/* Name @i of all pre-tokenizers; NULL behind the last. */
+const char *tokenizer_pre_name(size_t i);
 
 size_t tokenizer_n_vocab(const struct tokenizer *tok);
 int tokenizer_bos(const struct tokenizer *tok); /* -1: none */

@@ -2,19 +2,18 @@
 /*
  * Byte-level BPE.
  *
- * The pre-tokenizer's pattern (PCRE2, JIT-compiled where possible) splits the text into words. Each
- * byte of a word is a symbol at first; the pair of neighbours with the lowest rank, and of equal
- * ones the leftmost, is merged until no pair has a rank. Short words are scanned for the best pair;
- * long ones keep their pairs in a heap, so even a megabyte without a break takes O(n log n).
+ * The pre-tokenizer splits the text into words. Each byte of a word is a symbol at first; the pair
+ * of neighbours with the lowest rank, and of equal ones the leftmost, is merged until no pair has a
+ * rank. Short words are scanned for the best pair; long ones keep their pairs in a heap, so even a
+ * megabyte without a break takes O(n log n).
  *
  * A run of bytes that are not valid UTF-8 is a word.
  */
-#define PCRE2_CODE_UNIT_WIDTH 8
 #include "tokenizer_heap.h"
+#include "tokenizer_pre.h"
 #include "tokenizer_private.h"
 
 #include <errno.h>
-#include <pcre2.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -29,90 +28,47 @@ struct bpe_merge {
 };
 
 struct bpe {
-	pcre2_code *pattern;
+	struct splitter *splitter;
 	struct bpe_merge *merges; /* open addressing */
 	uint32_t mask;
 	bool whole_words; /* a word that is a token is taken without merging */
 };
 
-/* Unicode's White_Space; PCRE2's \s also has U+180E, which Unicode has removed. */
-#define SPACE                                                                               \
-	"\\x09-\\x0d\\x20\\x85\\xa0\\x{1680}\\x{2000}-\\x{200a}\\x{2028}\\x{2029}\\x{202f}" \
-	"\\x{205f}\\x{3000}"
-#define LETTERS_GPT2 "'(?:[stmd]|re|ve|ll)| ?\\p{L}+"
-#define OTHER "[^" SPACE "\\p{L}\\p{N}]+"
-#define LLAMA3(digits)                                                                \
-	"(?i:'(?:[stmd]|re|ve|ll))|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|" digits "| ?" OTHER \
-	"[\\r\\n]*|[" SPACE "]*[\\r\\n]+|[" SPACE "]+(?![^" SPACE "])|[" SPACE "]+"
-
-/* Patterns of the pre-tokenizers and the names that files use for them. */
-static const struct pre_tokenizer {
-	const char *name;
-	const char *pattern;
-	bool whole_words;
-	bool adds_bos;
-} pre_tokenizers[] = {
-	{ "gpt-2", LETTERS_GPT2 "| ?\\p{N}+| ?" OTHER "|[" SPACE "]+(?![^" SPACE "])|[" SPACE "]+",
-	  false, false },
-	{ "llama-bpe", LLAMA3("\\p{N}{1,3}"), true, true },
-	{ "qwen2", LLAMA3("\\p{N}"), false, false },
-	/*
-	 * SmolLM splits off each digit, then applies gpt-2's pattern to the rest. Here, in one
-	 * pattern, a digit acts like the end of the text.
-	 */
-	{ "smollm",
-	  LETTERS_GPT2 "|\\p{N}| ?" OTHER "|[" SPACE "]+(?![^" SPACE "\\p{N}])|[" SPACE "]+", false,
-	  false },
-};
-
-static const struct pre_tokenizer *find_pre(const char *name, size_t bytes)
-{
-	for (size_t i = 0; i < sizeof(pre_tokenizers) / sizeof(pre_tokenizers[0]); i++) {
-		if (strlen(pre_tokenizers[i].name) == bytes &&
-		    !memcmp(pre_tokenizers[i].name, name, bytes))
-			return &pre_tokenizers[i];
-	}
-	return NULL;
-}
-
 bool tokenizer_knows_pre(const char *name)
 {
-	return find_pre(name, strlen(name));
+	return pre_find(name, strlen(name));
 }
 
-static int load_pattern(struct tokenizer *tok, const struct gguf_file *file,
-			struct tokenizer_error *e)
+const char *tokenizer_pre_name(size_t i)
+{
+	return pre_name(i);
+}
+
+static int load_pre(struct tokenizer *tok, const struct gguf_file *file, struct tokenizer_error *e)
 {
 	const struct pre_tokenizer *pre;
-	PCRE2_SIZE at;
 	const char *name;
 	size_t bytes;
-	int code;
 
 	if (gguf_string(file, "tokenizer.ggml.pre", &name, &bytes))
 		return tokenizer_fail(
 			e, -ENOTSUP,
 			"tokenizer.ggml.pre is missing: the file names no pre-tokenizer; convert "
 			"it again");
-	pre = find_pre(name, bytes);
+	pre = pre_find(name, bytes);
 	if (!pre)
 		return tokenizer_fail(
 			e, -ENOTSUP,
-			"pre-tokenizer '%.*s' is not supported (gpt-2, llama-bpe, qwen2 and smollm "
+			"pre-tokenizer '%.*s' is not known (llm-vocab --list prints those that "
 			"are)",
 			bytes > 64 ? 64 : (int)bytes, name);
 	tok->bpe->whole_words = pre->whole_words;
 	tok->adds_bos = pre->adds_bos;
-	tok->bpe->pattern = pcre2_compile((PCRE2_SPTR)pre->pattern, PCRE2_ZERO_TERMINATED,
-					  PCRE2_UTF | PCRE2_UCP, &code, &at, NULL);
-	if (!tok->bpe->pattern)
-		return tokenizer_fail(
-			e, code == PCRE2_ERROR_NOMEMORY ? -ENOMEM : -ENOTSUP,
-			"libpcre2 cannot compile the pattern of pre-tokenizer %s (error %d at %zu)",
-			pre->name, code, (size_t)at);
-	/* Without the JIT, PCRE2's interpreter gives the same words. */
-	pcre2_jit_compile(tok->bpe->pattern, PCRE2_JIT_COMPLETE);
-	return 0;
+	tok->bpe->splitter = splitter_create(pre);
+	return tok->bpe->splitter ? 0
+				  : tokenizer_fail(e, -ENOMEM,
+						   "no memory for the patterns of pre-tokenizer %s",
+						   pre->names[0]);
 }
 
 static const struct bpe_merge *find_merge(const struct tokenizer *tok, int32_t left, int32_t right)
@@ -183,7 +139,7 @@ int bpe_load(struct tokenizer *tok, const struct gguf_file *file, struct tokeniz
 	tok->bpe = calloc(1, sizeof(*tok->bpe));
 	if (!tok->bpe)
 		return tokenizer_fail(e, -ENOMEM, "no memory for a vocabulary");
-	ret = load_pattern(tok, file, e);
+	ret = load_pre(tok, file, e);
 	if (ret)
 		return ret;
 	if (gguf_array_len(file, "tokenizer.ggml.merges", &n))
@@ -208,7 +164,7 @@ void bpe_free(struct bpe *bpe)
 {
 	if (!bpe)
 		return;
-	pcre2_code_free(bpe->pattern);
+	splitter_free(bpe->splitter);
 	free(bpe->merges);
 	free(bpe);
 }
@@ -287,8 +243,10 @@ static int merge_long(struct bpe_work *w, const uint8_t *text, size_t bytes)
 	return ret;
 }
 
-static int encode_word(struct bpe_work *w, const uint8_t *text, size_t bytes)
+static int encode_word(void *ud, const uint8_t *text, size_t bytes)
 {
+	struct bpe_work *w = ud;
+
 	if (w->tok->bpe->whole_words) {
 		int32_t id = vocab_find(w->tok, text, bytes);
 
@@ -304,32 +262,6 @@ static int encode_word(struct bpe_work *w, const uint8_t *text, size_t bytes)
 }
 
 /* ---- a text ---------------------------------------------------------------------------------- */
-
-/* Encodes valid UTF-8. Text between the pattern's matches is a word too, so no byte is lost. */
-static int encode_valid(struct bpe_work *w, const uint8_t *text, size_t bytes,
-			pcre2_match_data *match)
-{
-	PCRE2_SIZE *span = pcre2_get_ovector_pointer(match);
-	size_t pos = 0;
-	int ret;
-
-	while (pos < bytes) {
-		int n = pcre2_match(w->tok->bpe->pattern, text, bytes, pos, PCRE2_NO_UTF_CHECK,
-				    match, NULL);
-
-		if (n == PCRE2_ERROR_NOMATCH)
-			return encode_word(w, text + pos, bytes - pos);
-		if (n < 0)
-			return n == PCRE2_ERROR_NOMEMORY ? -ENOMEM : -EOVERFLOW;
-		ret = span[0] > pos ? encode_word(w, text + pos, span[0] - pos) : 0;
-		if (!ret)
-			ret = encode_word(w, text + span[0], span[1] - span[0]);
-		if (ret)
-			return ret;
-		pos = span[1];
-	}
-	return 0;
-}
 
 static size_t valid_run(const uint8_t *text, size_t bytes)
 {
@@ -353,21 +285,19 @@ static size_t invalid_run(const uint8_t *text, size_t bytes)
 int bpe_encode(const struct tokenizer *tok, const uint8_t *text, size_t bytes, struct id_list *out)
 {
 	struct bpe_work w = { .tok = tok, .heap = { .find = find_pair, .ud = &w }, .out = out };
-	pcre2_match_data *match = pcre2_match_data_create(1, NULL);
 	size_t pos = 0, n;
-	int ret = match ? 0 : -ENOMEM;
+	int ret = 0;
 
 	while (!ret && pos < bytes) {
 		n = valid_run(text + pos, bytes - pos);
 		if (n) {
-			ret = encode_valid(&w, text + pos, n, match);
+			ret = splitter_run(tok->bpe->splitter, text + pos, n, encode_word, &w);
 		} else {
 			n = invalid_run(text + pos, bytes - pos);
 			ret = encode_word(&w, text + pos, n);
 		}
 		pos += n;
 	}
-	pcre2_match_data_free(match);
 	merge_heap_free(&w.heap);
 	return ret;
 }

@@ -73,13 +73,17 @@ bool llm_vocab_knows_pre(const char *pre)
 	return tokenizer_knows_pre(pre);
 }
 
+const char *llm_vocab_pre_name(size_t i)
+{
+	return tokenizer_pre_name(i);
+}
+
 static int check(const struct llm_vocab_bpe *bpe, const char *path)
 {
 	if (!llm_vocab_knows_pre(bpe->pre))
 		return llm_fail(-EINVAL,
-				"%s: pre-tokenizer '%s' is not supported (gpt-2, llama-bpe, qwen2 "
-				"and smollm "
-				"are)",
+				"%s: pre-tokenizer '%s' is not known (llm-vocab --list prints "
+				"those that are)",
 				path, bpe->pre);
 	if (!bpe->n_tokens || bpe->n_tokens > INT32_MAX)
 		return llm_fail(-EINVAL, "%s: a vocabulary of %zu tokens", path, bpe->n_tokens);
@@ -112,6 +116,20 @@ static void put_tokens(struct gguf_writer *w, const struct llm_vocab_bpe *bpe)
 							       : UNUSED);
 }
 
+/* Hyperparameters of no model: llama.cpp reads them before the vocabulary. */
+static void put_shape(struct gguf_writer *w, const struct llm_vocab_bpe *bpe)
+{
+	static const char *const ones[] = { "llama.context_length", "llama.embedding_length",
+					    "llama.block_count", "llama.feed_forward_length",
+					    "llama.attention.head_count" };
+
+	put_string(w, "general.architecture", "llama");
+	gguf_writer_u32(w, "llama.vocab_size", (uint32_t)bpe->n_tokens);
+	for (size_t i = 0; i < sizeof(ones) / sizeof(ones[0]); i++)
+		gguf_writer_u32(w, ones[i], 1);
+	gguf_writer_f32(w, "llama.attention.layer_norm_rms_epsilon", 1e-5f);
+}
+
 int llm_vocab_save(const struct llm_vocab_bpe *bpe, const char *path)
 {
 	struct gguf_writer *w;
@@ -121,8 +139,7 @@ int llm_vocab_save(const struct llm_vocab_bpe *bpe, const char *path)
 	if (err)
 		return err;
 	w = gguf_writer_create();
-	put_string(w, "general.architecture", "llama");
-	gguf_writer_u32(w, "llama.vocab_size", (uint32_t)bpe->n_tokens);
+	put_shape(w, bpe);
 	put_string(w, "tokenizer.ggml.model", "gpt2");
 	put_string(w, "tokenizer.ggml.pre", bpe->pre);
 	put_tokens(w, bpe);

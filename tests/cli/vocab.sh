@@ -13,7 +13,7 @@ EOF
 printf 'a a<end>' >"$scratch/text"
 
 passes "--help" "${t[@]}" --help
-for option in -o --pre --bos --eos --encode --special --bench; do
+for option in -o --pre --bos --eos --encode --special --bench --list; do
 	grep -q -- "$option" "$scratch/out" || not_ok "--help explains $option"
 done
 passes "--version" "${t[@]}" --version
@@ -21,7 +21,8 @@ refuses "no arguments" 2 "--help" "${t[@]}"
 refuses "unknown option" 2 "unknown option '--no-such'" "${t[@]}" --no-such
 refuses "option without its value" 2 "needs a value" "${t[@]}" "$json" -o
 refuses "two actions" 2 "one of" "${t[@]}" -o x --encode y "$json"
-refuses "unknown pre-tokenizer" 2 "gpt-2.*llama-bpe.*qwen2.*smollm" "${t[@]}" "$json" -o "$scratch/x" --pre none
+refuses "unknown pre-tokenizer" 2 "'none'.*--list" "${t[@]}" "$json" -o "$scratch/x" --pre none
+same "--list prints names that --pre takes" "$("${t[@]}" --list | grep -cx -e gpt-2 -e llama-bpe -e tekken -e deepseek-v3)" 4
 refuses "missing tokenizer.json" 1 "none.json.*No such file" "${t[@]}" none.json -o "$scratch/x"
 refuses "GGUF in place of a tokenizer.json" 1 "JSON" "${t[@]}" "$model" -o "$scratch/x"
 refuses "tokenizer.json in place of a GGUF" 1 "not a GGUF" "${t[@]}" --encode "$scratch/text" "$json"

@@ -106,19 +106,6 @@ static void assert_ids_of_texts(const struct tokenizer *tok, struct json_object 
 	}
 }
 
-/* FNV-1a over the ids as little-endian 32-bit integers. */
-static uint64_t hash_ids(const int32_t *ids, long n)
-{
-	uint64_t h = 0xcbf29ce484222325u;
-	long i;
-	int shift;
-
-	for (i = 0; i < n; i++)
-		for (shift = 0; shift < 32; shift += 8)
-			h = (h ^ (ids[i] >> shift & 255)) * 0x100000001b3u;
-	return h;
-}
-
 static void assert_ids_of_files(const struct tokenizer *tok, struct json_object *want,
 				unsigned int flags)
 {

@@ -190,6 +190,44 @@ static inline void assert_lossless(const struct tokenizer *tok, const void *text
 	free(ids);
 }
 
+/* FNV-1a over the ids as little-endian 32-bit integers. */
+static inline uint64_t hash_ids(const int32_t *ids, long n)
+{
+	uint64_t h = 0xcbf29ce484222325u;
+	long i;
+	int shift;
+
+	for (i = 0; i < n; i++)
+		for (shift = 0; shift < 32; shift += 8)
+			h = (h ^ (ids[i] >> shift & 255)) * 0x100000001b3u;
+	return h;
+}
+
+/* Random bytes, and random sequences of valid and broken UTF-8. */
+static inline size_t random_bytes(uint8_t *text, size_t max, uint64_t *seed)
+{
+	static const char *const chunks[] = {
+		"a",	      "the ",	" ",	    "\n",	    "\t",
+		"12",	      "'s",	"\u00e9",   "\u65e5",	    "\xf0",
+		"\xe2\x96",   "\x81",	"\xc0\x80", "\xed\xa0\x80", "\xf4\x90\x80\x80",
+		"\U0001f600", "\u2581", "\xff",	    "\u0301",	    "<s>"
+	};
+	size_t n = 0, want = random_u64(seed) % (max - 8);
+	bool all_random = random_u64(seed) % 2;
+
+	while (n < want) {
+		const char *c = chunks[random_u64(seed) % (sizeof(chunks) / sizeof(chunks[0]))];
+
+		if (all_random || random_u64(seed) % 16 == 0) {
+			text[n++] = random_u64(seed) >> 56;
+		} else {
+			memcpy(text + n, c, strlen(c));
+			n += strlen(c);
+		}
+	}
+	return n;
+}
+
 static inline void *read_file(const char *path, size_t *bytes)
 {
 	FILE *f = fopen(path, "rb");

@@ -215,8 +215,7 @@ static int read_model(struct convert *c, const struct vocab_options *opts)
 	c->pre = opts->pre ? opts->pre : recognise_pre(pre);
 	if (!c->pre)
 		return convert_fail(
-			c, "unknown pre_tokenizer; name it with --pre (gpt-2, llama-bpe, qwen2 or "
-			   "smollm)");
+			c, "unknown pre_tokenizer; name it with --pre (--list prints the names)");
 	return 0;
 }
 

@@ -14,7 +14,8 @@
 static const char usage[] =
 	"usage: llm-vocab TOKENIZER.json -o VOCAB.gguf [--pre NAME] [--bos TOKEN] [--eos TOKEN]\n"
 	"       llm-vocab --encode TEXT [--special] VOCAB.gguf\n"
-	"       llm-vocab --bench TEXT VOCAB.gguf\n";
+	"       llm-vocab --bench TEXT VOCAB.gguf\n"
+	"       llm-vocab --list\n";
 
 static const char help[] =
 	"Converts a Hugging Face tokenizer.json (byte-level BPE) to a GGUF file with only the "
@@ -22,14 +23,14 @@ static const char help[] =
 	"or encodes a text with the vocabulary of any GGUF file.\n"
 	"\n"
 	"  -o FILE        the GGUF file to write\n"
-	"  --pre NAME     pre-tokenizer: gpt-2, llama-bpe, qwen2 or smollm (default: that of the "
-	"file)\n"
+	"  --pre NAME     pre-tokenizer, one of --list (default: that of the file)\n"
 	"  --bos TOKEN    the token to put in front of texts\n"
 	"  --eos TOKEN    the token that ends a text\n"
 	"  --encode TEXT  print the ids of the file TEXT, one per line\n"
 	"  --special      with --encode: recognise control tokens that are spelled out in the "
 	"text\n"
 	"  --bench TEXT   encode and decode the file TEXT for a second each and print MB/s\n"
+	"  --list         print the names of the pre-tokenizers, one per line\n"
 	"  -h, --help     this help\n"
 	"  --version      the version and the revision that it was built from\n";
 
@@ -114,9 +115,16 @@ static int run_text(const char *vocab, const char *text, bool measure, unsigned 
 	return ret;
 }
 
+static int list_pre(void)
+{
+	for (size_t i = 0; llm_vocab_pre_name(i); i++)
+		puts(llm_vocab_pre_name(i));
+	return tool_finish(EXIT_SUCCESS);
+}
+
 int main(int argc, char **argv)
 {
-	enum { PRE = 256, BOS, EOS, ENCODE, SPECIAL, BENCH, VERSION };
+	enum { PRE = 256, BOS, EOS, ENCODE, SPECIAL, BENCH, LIST, VERSION };
 	static const struct option options[] = {
 		{ "pre", required_argument, NULL, PRE },
 		{ "bos", required_argument, NULL, BOS },
@@ -124,6 +132,7 @@ int main(int argc, char **argv)
 		{ "encode", required_argument, NULL, ENCODE },
 		{ "special", no_argument, NULL, SPECIAL },
 		{ "bench", required_argument, NULL, BENCH },
+		{ "list", no_argument, NULL, LIST },
 		{ "version", no_argument, NULL, VERSION },
 		{ "help", no_argument, NULL, 'h' },
 		{ 0 },
@@ -159,6 +168,8 @@ int main(int argc, char **argv)
 		case BENCH:
 			bench_path = optarg;
 			break;
+		case LIST:
+			return list_pre();
 		case VERSION:
 			printf("llm-vocab %s (%s)\n", VNPU_VERSION, tool_build_commit);
 			return tool_finish(EXIT_SUCCESS);
@@ -178,7 +189,7 @@ int main(int argc, char **argv)
 	if ((opts.pre || opts.bos || opts.eos) && !out)
 		return tool_usage("--pre, --bos and --eos go with -o: --help explains them");
 	if (opts.pre && !llm_vocab_knows_pre(opts.pre))
-		return tool_usage("--pre is gpt-2, llama-bpe, qwen2 or smollm");
+		return tool_usage("--pre '%s' is not known: --list prints the names", opts.pre);
 	if (out)
 		return vocab_convert(argv[optind], out, &opts, err, sizeof(err))
 			       ? tool_fail("%s", err)
