@@ -148,6 +148,7 @@ static void engine_describe(struct llm_engine *e)
 	info->bos = tokenizer_bos(e->tok);
 	info->eos = tokenizer_eos(e->tok);
 	info->add_bos = tokenizer_adds_bos(e->tok);
+	info->vocab_warning = tokenizer_warning(e->tok);
 }
 
 /* Called after the weights are packed. The virtual clock models a GPU even without OpenCL. */

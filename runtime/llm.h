@@ -196,6 +196,7 @@ struct llm_engine_info {
 	const char *gpu; /* the OpenCL device's name, or LLM_GPU_HOST; NULL: no GPU is used */
 	int bos, eos; /* -1: none */
 	bool add_bos; /* the tokenizer puts BOS in front of a text */
+	const char *vocab_warning; /* a line for the user, as llm_vocab_warning()'s; NULL: none */
 };
 const struct llm_engine_info *llm_engine_info(const struct llm_engine *engine);
 /* The engine's NPU device, for its counters; NULL with LLM_PLACE_CPU. The engine owns it. */

@@ -20,6 +20,8 @@ struct llm_vocab;
  * vocabulary is immutable; several threads may use it. */
 int llm_vocab_open(const char *path, struct llm_vocab **vocab);
 void llm_vocab_close(struct llm_vocab *vocab);
+/* A line for the user if the file may lead to other tokens than its model knows; NULL. */
+const char *llm_vocab_warning(const struct llm_vocab *vocab);
 size_t llm_vocab_size(const struct llm_vocab *vocab); /* ids are below it */
 /* Like llm_tokenize() and llm_detokenize(). */
 long llm_vocab_tokenize(const struct llm_vocab *vocab, const char *text, size_t bytes,

@@ -15,15 +15,6 @@
 #include <string.h>
 #include <sys/auxv.h>
 
-/* Tokens by which chat models end a turn or a text, even if the metadata do not name them. */
-static const char *const end_tokens[] = {
-	"<|endoftext|>", "<|end_of_text|>",
-	"<|im_end|>",	 "<|eot_id|>",
-	"<|eom_id|>",	 "<end_of_turn>",
-	"<|end|>",	 "<EOT>",
-	"</s>",		 "<|end\u2581of\u2581sentence|>",
-};
-
 int tokenizer_fail(struct tokenizer_error *e, int ret, const char *fmt, ...)
 {
 	va_list ap;
@@ -36,14 +27,14 @@ int tokenizer_fail(struct tokenizer_error *e, int ret, const char *fmt, ...)
 	return ret;
 }
 
-/* Reads a token's id from the metadata; -1: no such key. */
+/* Reads a token's id from the metadata; @missing if there is no such key. */
 static int load_id(const struct tokenizer *tok, const struct gguf_file *file, const char *key,
-		   int32_t *id, struct tokenizer_error *e)
+		   int32_t missing, int32_t *id, struct tokenizer_error *e)
 {
 	uint64_t v;
 	int ret = gguf_u64(file, key, &v);
 
-	*id = -1;
+	*id = missing;
 	if (ret == -ENOENT)
 		return 0;
 	if (ret)
@@ -67,41 +58,32 @@ static int load_flag(const struct gguf_file *file, const char *key, bool *flag, 
 	return 0;
 }
 
-static void mark_ends(struct tokenizer *tok)
-{
-	size_t i, j;
-
-	for (i = 0; i < tok->n_special; i++) {
-		struct token *t = &tok->tokens[tok->special[i]];
-
-		for (j = 0; j < sizeof(end_tokens) / sizeof(end_tokens[0]); j++)
-			if (strlen(end_tokens[j]) == t->bytes &&
-			    !memcmp(end_tokens[j], tok->bytes + t->text, t->bytes))
-				t->end = true;
-	}
-}
-
 static int load_special_ids(struct tokenizer *tok, const struct gguf_file *file,
 			    struct tokenizer_error *e)
 {
-	static const char *const end_keys[] = { "tokenizer.ggml.eos_token_id",
-						"tokenizer.ggml.eot_token_id",
-						"tokenizer.ggml.eom_token_id" };
+	static const char *const end_keys[] = {
+		"tokenizer.ggml.eos_token_id",	   "tokenizer.ggml.eot_token_id",
+		"tokenizer.ggml.eom_token_id",	   "tokenizer.ggml.fim_pad_token_id",
+		"tokenizer.ggml.fim_rep_token_id", "tokenizer.ggml.fim_sep_token_id"
+	};
+	/* SentencePiece's ids are the same in most vocabularies, and old files do not name them. */
+	bool spm = tok->model == TOKENIZER_SPM && tok->n_tokens > 2;
 	int32_t id;
 	size_t i;
 	int ret;
 
-	ret = load_id(tok, file, "tokenizer.ggml.bos_token_id", &tok->bos, e);
+	ends_mark(tok);
+	ret = load_id(tok, file, "tokenizer.ggml.bos_token_id", spm ? 1 : -1, &tok->bos, e);
 	if (!ret)
-		ret = load_id(tok, file, "tokenizer.ggml.eos_token_id", &tok->eos, e);
+		ret = load_id(tok, file, "tokenizer.ggml.eos_token_id", spm ? 2 : -1, &tok->eos, e);
 	if (!ret)
-		ret = load_id(tok, file, "tokenizer.ggml.unknown_token_id", &tok->unknown, e);
+		ret = load_id(tok, file, "tokenizer.ggml.unknown_token_id", spm ? 0 : -1,
+			      &tok->unknown, e);
 	for (i = 0; !ret && i < sizeof(end_keys) / sizeof(end_keys[0]); i++) {
-		ret = load_id(tok, file, end_keys[i], &id, e);
+		ret = load_id(tok, file, end_keys[i], i ? -1 : tok->eos, &id, e);
 		if (!ret && id >= 0)
 			tok->tokens[id].end = true;
 	}
-	mark_ends(tok);
 	return ret;
 }
 
@@ -124,9 +106,24 @@ static int load_model(struct tokenizer *tok, const struct gguf_file *file,
 	else
 		return tokenizer_fail(
 			e, -ENOTSUP,
-			"tokenizer.ggml.model '%.*s' is not supported ('llama' and 'gpt2' are)",
+			"tokenizer.ggml.model '%.*s' is not supported: 'llama' (SentencePiece's "
+			"BPE) and 'gpt2' (byte-level BPE) are",
 			bytes > 64 ? 64 : (int)bytes, s);
 	return 0;
+}
+
+/*
+ * Phi-3's chat format has a newline after each control token, which is not part of the text. The
+ * file does not say so.
+ */
+static bool strips_after_control(const struct tokenizer *tok, const struct gguf_file *file)
+{
+	const char *arch;
+	size_t bytes;
+
+	return tok->model == TOKENIZER_SPM &&
+	       !gguf_string(file, "general.architecture", &arch, &bytes) && bytes == 4 &&
+	       !memcmp(arch, "phi3", 4);
 }
 
 int tokenizer_create(const struct gguf_file *file, struct tokenizer **out, char *err,
@@ -152,6 +149,8 @@ int tokenizer_create(const struct gguf_file *file, struct tokenizer **out, char 
 		ret = load_special_ids(tok, file, &e);
 	if (!ret)
 		ret = tok->model == TOKENIZER_SPM ? spm_load(tok, &e) : bpe_load(tok, file, &e);
+	if (!ret)
+		tok->strips = strips_after_control(tok, file);
 	/*
 	 * Defaults if these keys are missing: SPM vocabularies, such as Llama 2's, want both, and
 	 * Llama 3's pre-tokenizer wants BOS.
@@ -204,6 +203,11 @@ bool tokenizer_adds_bos(const struct tokenizer *tok)
 	return tok->adds_bos;
 }
 
+const char *tokenizer_warning(const struct tokenizer *tok)
+{
+	return tok->warning;
+}
+
 bool tokenizer_is_end(const struct tokenizer *tok, int32_t id)
 {
 	return id >= 0 && (uint32_t)id < tok->n_tokens && tok->tokens[id].end;
@@ -221,6 +225,23 @@ static int encode_stretch(const struct tokenizer *tok, const uint8_t *text, size
 static bool is_control(const struct tokenizer *tok, int32_t id)
 {
 	return tok->tokens[id].type == TOKEN_CONTROL || tok->tokens[id].type == TOKEN_UNKNOWN;
+}
+
+/* White space behind a control token that belongs to the chat format. */
+static size_t stripped(const struct tokenizer *tok, int32_t id, const uint8_t *text, size_t bytes)
+{
+	static const char *const keep[] = { "<s>", "<|endoftext|>" };
+	const struct token *t = &tok->tokens[id];
+	size_t n = 0;
+
+	if (!tok->strips || t->type != TOKEN_CONTROL)
+		return 0;
+	for (size_t i = 0; i < 2; i++)
+		if (strlen(keep[i]) == t->bytes && !memcmp(token_text(tok, id), keep[i], t->bytes))
+			return 0;
+	while (n < bytes && (text[n] == ' ' || (text[n] >= '\t' && text[n] <= '\r')))
+		n++;
+	return n;
 }
 
 long tokenizer_encode(const struct tokenizer *tok, const char *text, size_t bytes,
@@ -256,6 +277,7 @@ long tokenizer_encode(const struct tokenizer *tok, const char *text, size_t byte
 		id_list_push(&out, id);
 		space = tok->adds_space && is_control(tok, id);
 		pos += tok->tokens[id].bytes;
+		pos += stripped(tok, id, s + pos, bytes - pos);
 		start = pos;
 	}
 	if (pos > start) {

@@ -29,6 +29,8 @@ struct tokenizer;
 int tokenizer_create(const struct gguf_file *file, struct tokenizer **tok, char *err,
 		     size_t err_bytes);
 void tokenizer_free(struct tokenizer *tok);
+/* A line for the user about a vocabulary that may not be what its model was trained with; NULL. */
+const char *tokenizer_warning(const struct tokenizer *tok);
 /* Whether model "gpt2" has a pre-tokenizer of this name. */
 bool tokenizer_knows_pre(const char *name);
 /* Name @i of all pre-tokenizers; NULL behind the last. */
@@ -38,7 +40,7 @@ size_t tokenizer_n_vocab(const struct tokenizer *tok);
 int tokenizer_bos(const struct tokenizer *tok); /* -1: none */
 int tokenizer_eos(const struct tokenizer *tok);
 bool tokenizer_adds_bos(const struct tokenizer *tok);
-/* Whether @id ends a text or a turn (EOS, EOT, EOM, "<|im_end|>", "<|eot_id|>", ...). */
+/* Whether @id ends a text or a turn: EOS, EOT, EOM, and tokens such as "<|im_end|>". */
 bool tokenizer_is_end(const struct tokenizer *tok, int32_t id);
 
 /* Stores at most @max ids and returns their total number. -ENOMEM, -EFBIG above 2 GiB, -EOVERFLOW

@@ -50,11 +50,12 @@ static int load_pre(struct tokenizer *tok, const struct gguf_file *file, struct 
 	const char *name;
 	size_t bytes;
 
-	if (gguf_string(file, "tokenizer.ggml.pre", &name, &bytes))
-		return tokenizer_fail(
-			e, -ENOTSUP,
-			"tokenizer.ggml.pre is missing: the file names no pre-tokenizer; convert "
-			"it again");
+	if (gguf_string(file, "tokenizer.ggml.pre", &name, &bytes)) {
+		name = "default";
+		bytes = strlen(name);
+		tok->warning = "tokenizer.ggml.pre is missing: words are cut as llama.cpp does by "
+			       "default, probably not as the model was trained; convert it again";
+	}
 	pre = pre_find(name, bytes);
 	if (!pre)
 		return tokenizer_fail(
@@ -87,6 +88,13 @@ static const struct bpe_merge *find_merge(const struct tokenizer *tok, int32_t l
 	return &none;
 }
 
+static bool is_special(const struct tokenizer *tok, const uint8_t *text, size_t bytes)
+{
+	int32_t id = bytes ? special_match(tok, text, bytes, true) : -1;
+
+	return id >= 0 && tok->tokens[id].bytes == bytes;
+}
+
 struct merge_load {
 	struct tokenizer *tok;
 	struct tokenizer_error *e;
@@ -115,6 +123,9 @@ static int load_merge(void *ud, size_t rank, const char *s, size_t bytes)
 	left = vocab_find(tok, text, left_bytes);
 	right = vocab_find(tok, text + left_bytes, right_bytes);
 	id = vocab_find(tok, text, left_bytes + right_bytes);
+	/* Special tokens are found before anything is merged, and control tokens only then. */
+	if (id < 0 && is_special(tok, text, left_bytes + right_bytes))
+		return 0;
 	if (left < 0 || right < 0 || id < 0)
 		return tokenizer_fail(
 			load->e, -EINVAL,

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Shared by tokenizer.c (the interface), tokenizer_vocab.c (the tokens), tokenizer_special.c
- * (tokens spelled out in a text), tokenizer_spm.c and tokenizer_bpe.c (the two models), and
- * tokenizer_heap.c (the order of merges).
+ * (tokens spelled out in a text), tokenizer_ends.c (those that end it), tokenizer_spm.c and
+ * tokenizer_bpe.c (the two models), and tokenizer_heap.c (the order of merges).
  */
 #ifndef TOKENIZER_PRIVATE_H
 #define TOKENIZER_PRIVATE_H
@@ -53,6 +53,8 @@ struct tokenizer {
 	int32_t bos, eos, unknown;
 	bool adds_bos;
 	bool adds_space; /* SPM: the dummy space */
+	bool strips; /* white space behind control tokens */
+	const char *warning; /* or NULL */
 	/* SPM: no piece has a space after another character, so texts can be split there. */
 	bool words_apart;
 	bool has_unused; /* SPM: some pieces only exist to be merged further */
@@ -125,6 +127,11 @@ int32_t vocab_find(const struct tokenizer *tok, const uint8_t *text, size_t byte
 /* Decodes byte-level BPE's printable characters into @out, at most @bytes long, and returns its
  * length. *@complete is false if a character is not in the table; it is copied. */
 size_t vocab_unprint(const uint8_t *text, size_t bytes, uint8_t *out, bool *complete);
+
+/* Whether a token of this text ends texts or turns in all models that have it. */
+bool ends_text(const char *s, size_t bytes);
+/* Marks such tokens among the special ones. */
+void ends_mark(struct tokenizer *tok);
 
 int special_load(struct tokenizer *tok, struct tokenizer_error *e);
 /* The longest user-defined or, with @control, other special token at @text; -1: none. */

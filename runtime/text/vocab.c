@@ -51,6 +51,11 @@ void llm_vocab_close(struct llm_vocab *vocab)
 	free(vocab);
 }
 
+const char *llm_vocab_warning(const struct llm_vocab *vocab)
+{
+	return tokenizer_warning(vocab->tok);
+}
+
 size_t llm_vocab_size(const struct llm_vocab *vocab)
 {
 	return tokenizer_n_vocab(vocab->tok);

@@ -38,6 +38,22 @@ same "ids of a prompt with the embedded model" "$("${t[@]}" --encode "$refs/p1.t
 passes "--bench" "${t[@]}" --bench "$refs/p1.txt" "$model"
 grep -Eq '^encode [0-9.]+ MB/s, decode [0-9.]+ MB/s, 317 bytes, 70 ids, lossless$' "$scratch/out" &&
 	ok "--bench counts bytes and ids" || not_ok "--bench counts bytes and ids" "$(outcome)"
+
+# The comparison with a llama-tokenize, by one that is llm-vocab
+cat >"$scratch/fake" <<EOF
+#!/bin/bash
+echo "[\$("$(realpath "$bin")/llm-vocab" --encode "\$4" "\$2" | paste -sd,)]"
+EOF
+chmod +x "$scratch/fake"
+export BUILD=${bin%/bin}
+refuses "peer_tokens.sh without a llama-tokenize" 2 "LLAMA_TOKENIZE" tests/bench/peer_tokens.sh
+LLAMA_TOKENIZE=$scratch/fake run tests/bench/peer_tokens.sh
+if [ $rc -eq 1 ] && grep -q '^docs6m  *0 of 709 texts have other ids$' "$scratch/out" &&
+	grep -q "^deepseek-v3: the ids of text [0-9]*, '\$+<=>^~|\`', are equal now$" "$scratch/out"; then
+	ok "peer_tokens.sh tells what has changed"
+else
+	not_ok "peer_tokens.sh tells what has changed" "$(outcome)"
+fi
 if [ -n "${VNPU_DATA:-}" ]; then
 	passes "conversion of SmolLM2's tokenizer.json" "${t[@]}" "$VNPU_DATA/models/tokenizers/smollm2_tokenizer.json" -o "$scratch/s.gguf"
 else

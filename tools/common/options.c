@@ -422,6 +422,17 @@ int engine_option(struct llm_options *opts, int c, const char *value)
 	return 0;
 }
 
+/* Once, however many engines are opened. */
+static void warn_vocab(const struct llm_engine *engine)
+{
+	static const char *last;
+	const char *line = llm_engine_info(engine)->vocab_warning;
+
+	if (line && line != last)
+		fprintf(stderr, "%s: warning: %s\n", tool_name, line);
+	last = line ? line : last;
+}
+
 int engine_try_open(struct llm_options *opts, struct llm_engine **engine)
 {
 	int err;
@@ -429,6 +440,8 @@ int engine_try_open(struct llm_options *opts, struct llm_engine **engine)
 	opts->progress = progress_load;
 	err = llm_engine_open(opts, engine);
 	progress_clear();
+	if (!err)
+		warn_vocab(*engine);
 	return err;
 }
 

@@ -47,6 +47,8 @@ static int run_open(struct run *run, const char *vocab, const char *text)
 {
 	if (llm_vocab_open(vocab, &run->vocab))
 		return tool_fail("%s", llm_error());
+	if (llm_vocab_warning(run->vocab))
+		fprintf(stderr, "llm-vocab: warning: %s\n", llm_vocab_warning(run->vocab));
 	run->text = tool_read_file(text, &run->bytes);
 	if (!run->text)
 		return EXIT_FAILURE;
