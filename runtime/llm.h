@@ -277,6 +277,76 @@ int llm_session_eval_all(struct llm_session *session, const int32_t *ids, size_t
  * draft of several tokens. */
 int llm_verify(struct llm_session *session, const int32_t *ids, size_t n, float *logits);
 
+/* A token that may come next. */
+struct llm_candidate {
+	int32_t id;
+	float p; /* its probability: softmax over the vocabulary */
+};
+/*
+ * Like llm_session_eval(), and calls @fn with the @k (1..LLM_MAX_CANDIDATES) most probable tokens
+ * behind ids[at[i]], for i of 0..nr_at - 1 in order: @best [k], the most probable one first, of
+ * equal ones the lowest id; valid during the call. @at rises. Only the rows of these positions are
+ * multiplied with the output matrix, and their logits are reduced a few dozen rows at a time
+ * (CoordGen 3.3): struct llm_session_stats.at says what that cost. -EINVAL for positions that do
+ * not rise or are not in @ids, or a @k out of range; nothing was evaluated then.
+ */
+#define LLM_MAX_CANDIDATES 64
+int llm_session_eval_at(struct llm_session *session, const int32_t *ids, size_t n, const size_t *at,
+			size_t nr_at, unsigned int k,
+			void (*fn)(void *ud, size_t i, const struct llm_candidate *best), void *ud);
+
+/* ---- token trees ----------------------------------------------------------------------------- */
+
+/*
+ * Guesses of the session's next tokens, as a tree (CoordGen 3.1). Node 0, the root, is the next
+ * token: what plain decoding would evaluate now. Each other node is a guess of what follows its
+ * parent, which is an earlier node. A tree of one node is plain decoding.
+ *
+ *	while (...) {
+ *		llm_verify_tree(s, &tree);
+ *		... follow the tree from the root by llm_tree_logits(): path [n] ...
+ *		llm_tree_keep(s, path, n);
+ *		... the token behind path[n - 1], by its logits, is the next tree's root ...
+ *	}
+ */
+#define LLM_MAX_TREE 64
+struct llm_tree {
+	unsigned int n; /* nodes, 1..LLM_MAX_TREE */
+	const int32_t *tokens; /* [n] */
+	const uint8_t *parents; /* [n]; the root's is 0 */
+};
+
+/*
+ * Evaluates all nodes in one pass: each at its position behind the session's tokens, as if the
+ * tokens of its path from the root on were the session's next ones, and no other nodes were there.
+ * The session keeps its tokens, but has no logits until llm_tree_keep() or the next evaluation.
+ *
+ * The logits of a node have the same bits as those of llm_session_eval() for its path, a token at a
+ * time, and so have keys and values.
+ *
+ * -EINVAL for an unknown token or no tree, -ENOSPC if n nodes do not fit into the context, -ENOTSUP
+ * with choice decode sparse, whose keys depend on the order of tokens. A device error leaves the
+ * session as it was.
+ */
+int llm_verify_tree(struct llm_session *session, const struct llm_tree *tree);
+/* Logits of a node of the tree that was evaluated last: n_vocab floats, valid until the next
+ * evaluation. NULL in a dry run, after llm_session_truncate(), or for a node that is none. */
+const float *llm_tree_logits(const struct llm_session *session, unsigned int node);
+/*
+ * Appends the tokens of nodes @path [n] of that tree to the session, the root first, each the
+ * parent of the next one: keys and values are moved to where they would be without the tree. The
+ * logits of the session are those of path[n - 1], and the rest of the tree is forgotten.
+ *
+ * -EINVAL if @path is none, or if there is no tree: none was evaluated, one of its paths has been
+ * kept, or the session was evaluated or truncated since.
+ */
+int llm_tree_keep(struct llm_session *session, const uint8_t *path, unsigned int n);
+/*
+ * Makes the graphs and memory for trees of up to @n nodes. Else the first tree of a width waits for
+ * its graphs: of 1, 8, 16, 32 or 64 rows, of which a tree takes the narrowest that has its nodes.
+ */
+int llm_session_prepare_tree(struct llm_session *session, unsigned int n);
+
 /* The time on the engine's clock: CLOCK_MONOTONIC, or on the virtual clock the sum of what the
  * session's evaluations have taken. */
 uint64_t llm_session_now_ns(const struct llm_session *session);
@@ -360,6 +430,21 @@ struct llm_attention_stats {
 	uint64_t graphs, graph_bytes; /* of estimates that were made */
 };
 
+/* llm_session_eval_at(): positions that had candidates, and the time of the output matrix for them
+ * and of its result's reduction, on the engine's clock. */
+struct llm_at_stats {
+	uint64_t positions, head_ns, reduce_ns;
+};
+
+/* Token trees; times are on the engine's clock. */
+struct llm_tree_stats {
+	uint64_t trees, nodes; /* that were evaluated */
+	uint64_t rows; /* of their graphs, padding included */
+	uint64_t kept; /* tokens */
+	uint64_t ns, keep_ns; /* of the passes, and of llm_tree_keep() */
+	uint64_t graphs, graph_bytes; /* that the NPU has only for trees */
+};
+
 /* How the weights were loaded, once they are: of the engine, on the wall clock. */
 struct llm_start_stats {
 	uint64_t read_bytes; /* from storage */
@@ -385,6 +470,8 @@ struct llm_session_stats {
 	struct llm_shadow_stats shadow; /* activations static; else 0 */
 	struct llm_attention_stats attention; /* attention other than full; else 0 */
 	struct llm_start_stats start; /* with an NPU; else 0 */
+	struct llm_at_stats at;
+	struct llm_tree_stats tree;
 	unsigned int chunk; /* tokens of the last prompt's chunks if the plan chose them; else 0 */
 };
 void llm_session_stats(const struct llm_session *session, struct llm_session_stats *stats);
