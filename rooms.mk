@@ -96,10 +96,10 @@ runtime/lanes/opencl_uses := $(runtime/partition_uses) runtime/partition
 runtime/lanes_public := breakdown.h cpu_lane.h gpu_lane.h lane.h loaded.h lane_attention.h memory.h npu_lane.h storage_lane.h graphs.h
 runtime/lanes_uses := $(runtime/lanes/opencl_uses) runtime/lanes/opencl
 runtime/pass_public := plan.h run.h times.h
-runtime/pass_uses := $(runtime/lanes_uses) runtime/lanes
+runtime/pass_uses := $(runtime/lanes_uses) runtime/lanes runtime/draft
 # Experiments see the internals of engines.
 runtime_public := engine.h
-runtime_uses := $(runtime/pass_uses) runtime/pass runtime/draft
+runtime_uses := $(runtime/pass_uses) runtime/pass
 
 # ---- tools: a room each ------------------------------------------------------------------------------------------------
 

@@ -68,10 +68,14 @@ struct llm_session {
 	} listener;
 	uint64_t create_ns; /* the host's time for creating it */
 	struct llm_session_stats stats;
+	struct lane_tree tree; /* evaluated behind n_past; n 0: there is none to keep */
 	struct llm_breakdown breakdowns[2]; /* of prompts, and of tokens */
 	bool last_was_token; /* the last evaluation was of one token */
 };
 
+/* Checks and evaluates @pass behind the session's tokens, which stay as they are: 0 or -errno with
+ * the error line. The session has no logits then, and no tree. */
+int session_pass(struct llm_session *s, struct pass *pass);
 /* Choosing a token after the last evaluation took @ns. */
 void session_count_sampling(struct llm_session *s, uint64_t ns);
 

@@ -329,8 +329,8 @@ struct llm_tree {
  * session as it was.
  */
 int llm_verify_tree(struct llm_session *session, const struct llm_tree *tree);
-/* Logits of a node of the tree that was evaluated last: n_vocab floats, valid until the next
- * evaluation. NULL in a dry run, after llm_session_truncate(), or for a node that is none. */
+/* Logits of a node of the tree, as long as llm_tree_keep() is possible: n_vocab floats. NULL in a
+ * dry run, without a tree, or for a node that is none. */
 const float *llm_tree_logits(const struct llm_session *session, unsigned int node);
 /*
  * Appends the tokens of nodes @path [n] of that tree to the session, the root first, each the
@@ -442,7 +442,7 @@ struct llm_tree_stats {
 	uint64_t rows; /* of their graphs, padding included */
 	uint64_t kept; /* tokens */
 	uint64_t ns, keep_ns; /* of the passes, and of llm_tree_keep() */
-	uint64_t graphs, graph_bytes; /* that the NPU has only for trees */
+	uint64_t bytes; /* of memory for them: logits, and scratch memory of attention */
 };
 
 /* How the weights were loaded, once they are: of the engine, on the wall clock. */

@@ -102,6 +102,14 @@ static int session_create_lanes(struct llm_session *s)
 	return err;
 }
 
+/* Rows of activations: enough for token trees too. */
+static unsigned int session_rows(const struct llm_session *s)
+{
+	unsigned int tree = plan_tree_rows(s->n_ctx < LLM_MAX_TREE ? s->n_ctx : LLM_MAX_TREE);
+
+	return s->runner.opts.rows > tree ? s->runner.opts.rows : tree;
+}
+
 /* Creates memory, lanes, and the graphs that every prompt and token needs: errors show early. A
  * cold start is in a hurry, and has graphs of its own. */
 static int session_load(struct llm_session *s)
@@ -115,16 +123,19 @@ static int session_load(struct llm_session *s)
 
 	if (padded)
 		pad = e->info.choices.graphs == LLM_GRAPHS_BUCKETED ? LLM_BUCKET_ROWS : chunk;
-	err = lane_memory_init(&s->memory, &e->loaded, s->runner.opts.rows, s->n_ctx + pad);
+	/* A tree's graph has less than half of its rows as padding. */
+	if (padded && pad < LLM_MAX_TREE / 2)
+		pad = LLM_MAX_TREE / 2;
+	err = lane_memory_init(&s->memory, &e->loaded, session_rows(s), s->n_ctx + pad);
 	s->stats.kv_bytes = s->memory.kv.bytes;
 	if (!err)
 		err = session_create_lanes(s);
 	if (err || s->runner.start.nr)
 		return err;
 	if (token)
-		err = pass_prepare(&s->runner, 1);
+		err = pass_prepare(&s->runner, 1, false);
 	if (!err && padded && chunk > 1 && s->n_ctx > 1)
-		err = pass_prepare(&s->runner, s->n_ctx < chunk ? s->n_ctx : chunk);
+		err = pass_prepare(&s->runner, s->n_ctx < chunk ? s->n_ctx : chunk, false);
 	return err;
 }
 
@@ -202,6 +213,7 @@ int llm_session_truncate(struct llm_session *session, unsigned int n_past)
 		return llm_fail(-EINVAL, "cannot truncate a session of %u tokens to %u",
 				session->n_past, n_past);
 	session->n_past = n_past;
+	session->tree.n = 0;
 	return 0;
 }
 
@@ -215,7 +227,7 @@ static bool session_is_broken_down(const struct llm_session *s)
 /* Adds a pass of @n tokens that took @ns, and takes what its jobs took from the lane. */
 static void session_break_down(struct llm_session *s, size_t n, uint64_t ns)
 {
-	struct llm_breakdown *b = &s->breakdowns[n == 1];
+	struct llm_breakdown *b = &s->breakdowns[s->last_was_token];
 	struct lane *npu = s->runner.lanes[SOC_NPU];
 	uint64_t jobs_ns = 0;
 
@@ -287,22 +299,26 @@ uint64_t llm_session_now_ns(const struct llm_session *s)
 	return pass_now_ns(&s->runner);
 }
 
-/* A pass of @n tokens took @ns. */
-static void session_count(struct llm_session *s, size_t n, uint64_t ns)
+static void session_count(struct llm_session *s, const struct pass *pass, uint64_t ns)
 {
-	s->last_was_token = n == 1;
-	if (n == 1) {
+	s->last_was_token = pass->n == 1 || pass->tree;
+	if (pass->tree) {
+		s->stats.tree.trees++;
+		s->stats.tree.nodes += pass->n;
+		s->stats.tree.rows += plan_tree_rows(pass->n);
+		s->stats.tree.ns += ns;
+	} else if (pass->n == 1) {
 		s->stats.decode_tokens++;
 		s->stats.decode_ns += ns;
 	} else {
-		s->stats.prefill_tokens += n;
+		s->stats.prefill_tokens += pass->n;
 		s->stats.prefill_ns += ns;
 	}
 	if (session_is_broken_down(s))
-		session_break_down(s, n, ns);
+		session_break_down(s, pass->n, ns);
 }
 
-static int session_run(struct llm_session *s, struct pass *pass)
+int session_pass(struct llm_session *s, struct pass *pass)
 {
 	uint64_t start = llm_session_now_ns(s);
 	int err = session_check(s, pass->ids, pass->n);
@@ -311,14 +327,23 @@ static int session_run(struct llm_session *s, struct pass *pass)
 		return err;
 	pass->pos = s->n_past;
 	s->has_logits = false;
+	s->tree.n = 0;
 	llm_engine_busy(s->engine);
 	err = pass_run(&s->runner, pass);
 	llm_engine_idle(s->engine);
+	if (!err)
+		session_count(s, pass, llm_session_now_ns(s) - start);
+	return err;
+}
+
+static int session_run(struct llm_session *s, struct pass *pass)
+{
+	int err = session_pass(s, pass);
+
 	if (err)
 		return err;
 	s->n_past += pass->n;
 	s->has_logits = !s->engine->dry_run;
-	session_count(s, pass->n, llm_session_now_ns(s) - start);
 	return 0;
 }
 
@@ -448,6 +473,7 @@ void llm_session_stats(const struct llm_session *session, struct llm_session_sta
 
 	*stats = session->stats;
 	stats->chunk = r->chunk;
+	stats->tree.bytes = lane_memory_tree_bytes(&session->memory);
 	if (session->engine->loaded.shadow_weights)
 		stats->shadow = session_shadow_stats(session);
 	if (session->memory.attention)

@@ -17,6 +17,7 @@ struct layer_pass {
 	const struct llm_layer *layer;
 	unsigned int index, pos, n;
 	size_t row;
+	const struct lane_tree *tree; /* as in lane_call */
 	const float *norm; /* weights of the norm after the residual; NULL: none */
 };
 
@@ -110,9 +111,9 @@ static void rope_heads(const struct layer_pass *p, float *x, const float *norm, 
 		     model->rope_halves ? VNPU_ROPE_HALVES : VNPU_ROPE_ADJACENT, scratch);
 }
 
-static void store(const struct lane_memory *m, size_t off, unsigned int pos, const float *x)
+static void store(const struct lane_memory *m, size_t off, unsigned int at, const float *x)
 {
-	void *row = lane_kv(m, off, pos);
+	void *row = lane_kv(m, off, at);
 
 	if (m->loaded->kv == LLM_KV_F32)
 		memcpy(row, x, m->kv_row_bytes);
@@ -131,12 +132,13 @@ static void task_rope(void *arg, unsigned int task, unsigned int worker)
 
 	for (size_t r = p->row + task * TASK_ROWS; r < task_end(p, task); r++) {
 		float *q = m->q.data + r * model->q_dim, *k = m->k.data + r * model->kv_dim;
-		unsigned int pos = p->pos + (unsigned int)(r - p->row);
+		unsigned int i = (unsigned int)(r - p->row);
+		unsigned int pos = p->pos + (p->tree ? p->tree->depths[i] : i);
 
 		rope_heads(p, q, p->layer->q_norm, model->n_head, pos, scratch);
 		rope_heads(p, k, p->layer->k_norm, model->n_head_kv, pos, scratch);
-		store(m, lane_k_off(m, p->index), pos, k);
-		store(m, lane_v_off(m, p->index), pos, m->v.data + r * model->kv_dim);
+		store(m, lane_k_off(m, p->index), p->pos + i, k);
+		store(m, lane_v_off(m, p->index), p->pos + i, m->v.data + r * model->kv_dim);
 	}
 }
 
@@ -183,6 +185,7 @@ static void run_op(struct lane_memory *m, const struct lane_call *call)
 		.pos = call->pos,
 		.n = call->chunk->n,
 		.row = call->chunk->row,
+		.tree = call->tree,
 	};
 	unsigned int rows = row_tasks(p.n);
 
@@ -197,7 +200,10 @@ static void run_op(struct lane_memory *m, const struct lane_call *call)
 		llm_pool_run(pool, task_rope, &p, rows);
 		break;
 	case LLM_OP_ATTN:
-		lane_cpu_attention(m, call);
+		if (call->tree)
+			lane_cpu_tree(m, call);
+		else
+			lane_cpu_attention(m, call);
 		remove_columns(m, call, &m->att, model->q_dim);
 		break;
 	case LLM_OP_FFN_NORM:

@@ -69,12 +69,22 @@ struct lane_work {
 	uint16_t head[LANE_FUSED_HEADS];
 };
 
+/* A token tree whose nodes are a chunk's tokens. Their keys and values are rows of the cache in the
+ * order of the nodes, from the root's position on. */
+struct lane_tree {
+	uint32_t n;
+	uint32_t depths[LLM_MAX_TREE]; /* positions behind the root's */
+	/* Bit j: the node sees node j. Its bits say the depth: itself and the root are included. */
+	uint64_t ancestors[LLM_MAX_TREE];
+};
+
 /* A work and its data. */
 struct lane_call {
 	const struct lane_work *work;
 	const struct lane_chunk *chunk;
 	const int32_t *ids; /* the chunk's tokens */
 	uint32_t pos; /* of the first of them */
+	const struct lane_tree *tree; /* NULL: each token follows the one before */
 	bool all; /* logits go to memory.all, not to memory.logits */
 	bool prompt; /* a part of a prompt, not a token: activations may be static */
 	bool followed; /* something waits for the end other than later works of this lane */
@@ -98,6 +108,8 @@ struct lane_ops {
 	int (*wait)(struct lane *lane, uint64_t ticket, enum lane_wait how);
 	/* Makes in advance what @call needs, such as programs; NULL: nothing. */
 	int (*prepare)(struct lane *lane, const struct lane_call *call);
+	/* The host has written rows @pos.. of every layer's KV cache; NULL: the lane sees them. */
+	int (*moved)(struct lane *lane, unsigned int pos, unsigned int rows);
 	void (*free)(struct lane *lane);
 };
 

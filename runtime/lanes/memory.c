@@ -106,6 +106,7 @@ uint64_t lane_memory_bytes(const struct lane_memory *m, const struct shape *shap
 	return bytes + (uint64_t)rows * lane_shadow_cols(m->loaded) * sizeof(float) +
 	       m->all_memory.bytes +
 	       (uint64_t)m->scratch_floats * sizeof(float) * m->loaded->threads +
+	       (uint64_t)m->tree_bytes * m->loaded->threads +
 	       lane_embedding_bytes(&m->loaded->model);
 }
 
@@ -151,6 +152,26 @@ int lane_memory_want_all(struct lane_memory *m)
 	return err;
 }
 
+uint64_t lane_memory_tree_bytes(const struct lane_memory *m)
+{
+	return m->tree_scratch ? m->all_memory.bytes + m->tree_bytes * m->loaded->threads : 0;
+}
+
+int lane_memory_want_tree(struct lane_memory *m)
+{
+	size_t bytes = (lane_tree_scratch(m) + AREA_ALIGN - 1) / AREA_ALIGN * AREA_ALIGN;
+	int err = lane_memory_want_all(m);
+
+	if (err || m->tree_scratch)
+		return err;
+	m->tree_scratch = aligned_alloc(AREA_ALIGN, bytes * m->loaded->threads);
+	if (!m->tree_scratch)
+		return llm_fail(-ENOMEM, "no memory for token trees for %u threads, %zu bytes each",
+				m->loaded->threads, bytes);
+	m->tree_bytes = bytes;
+	return 0;
+}
+
 void lane_memory_fini(struct lane_memory *m)
 {
 	llm_memory_free(&m->kv);
@@ -159,6 +180,7 @@ void lane_memory_fini(struct lane_memory *m)
 	lane_shadow_fini(m);
 	lane_attention_fini(m);
 	free(m->scratch);
+	free(m->tree_scratch);
 	free(m->embedding);
 	memset(m, 0, sizeof(*m));
 }

@@ -91,6 +91,8 @@ static uint32_t logits_rows(const struct builder *b, uint32_t row, uint32_t toke
 {
 	uint32_t rows = (tokens + LLM_BUCKET_ROWS - 1) / LLM_BUCKET_ROWS * LLM_BUCKET_ROWS;
 
+	if (b->plan->pass.tree)
+		return b->chunk->rows;
 	if (tokens == 1 || !plan_pads_chunks(b->o))
 		return tokens;
 	return rows < b->chunk->rows - row ? rows : b->chunk->rows - row;
@@ -139,7 +141,8 @@ static void add_all_logits(struct builder *b)
 		};
 
 		add_logits(b, row, hand.logits);
-		b->handed = plan_add(b, &hand, NULL);
+		if (!b->plan->pass.tree)
+			b->handed = plan_add(b, &hand, NULL);
 	}
 }
 
@@ -260,6 +263,7 @@ static bool is_built_online(const struct builder *b)
 	uint32_t exact = b->o->choices.placement == LLM_PLACE_LAYER ? PARTITION_EXACT_ROWS : 1;
 
 	return b->o->choices.graphs == LLM_GRAPHS_ONLINE && b->plan->pass.n_tokens > exact &&
+	       !b->token &&
 	       (b->o->choices.placement == LLM_PLACE_LAYER ||
 		b->o->choices.placement == LLM_PLACE_LINEAR);
 }
@@ -396,6 +400,24 @@ static uint32_t padded(const struct plan_options *o, uint32_t chunk, uint32_t to
 	return rows < chunk ? rows : chunk;
 }
 
+uint32_t plan_tree_rows(uint32_t n)
+{
+	uint32_t rows = 8;
+
+	while (rows < n)
+		rows *= 2;
+	return n == 1 ? 1 : rows;
+}
+
+/* Of a token tree. Placement layer has graphs for each matmul, and a GPU none. */
+static uint32_t padded_tree(const struct plan_options *o, uint32_t n)
+{
+	enum llm_placement p = o->choices.placement;
+	bool graphs = p == LLM_PLACE_NPU || p == LLM_PLACE_FINE || p == LLM_PLACE_LINEAR;
+
+	return graphs ? plan_tree_rows(n) : n;
+}
+
 static void place_chunks(const struct plan_options *o, struct plan *plan)
 {
 	uint32_t memory = chunk_memory(o, plan->chunk), places = o->rows / memory;
@@ -411,7 +433,9 @@ static void place_chunks(const struct plan_options *o, struct plan *plan)
 		plan->chunks[c] = (struct lane_chunk){
 			.first = first,
 			.n = n,
-			.rows = padded(o, plan->chunk, n, plan->pass.n_tokens > 1),
+			.rows = plan->pass.tree
+					? padded_tree(o, n)
+					: padded(o, plan->chunk, n, plan->pass.n_tokens > 1),
 			.row = c % places * memory,
 		};
 	}
@@ -503,7 +527,12 @@ struct plan *plan_forward_divided(const struct plan_options *o, const struct pla
 				  const struct plan_division *d)
 {
 	struct plan *plan = plan_create(o, pass, d);
-	struct builder b = { .o = o, .d = d, .plan = plan, .token = pass->n_tokens == 1 };
+	struct builder b = {
+		.o = o,
+		.d = d,
+		.plan = plan,
+		.token = pass->n_tokens == 1 || pass->tree,
+	};
 
 	if (!plan)
 		return NULL;
@@ -544,8 +573,9 @@ struct plan *plan_forward_divided(const struct plan_options *o, const struct pla
 struct plan *plan_forward(const struct plan_options *o, const struct plan_pass *pass)
 {
 	/* A token's chunk is itself, whatever the context. */
-	struct plan_division d = { .chunk = plan_chunk(o, pass->n_tokens) };
-	bool divided = is_divisible(o) && pass->n_tokens > 1;
+	struct plan_division d = { .chunk = pass->tree ? pass->n_tokens
+						       : plan_chunk(o, pass->n_tokens) };
+	bool divided = is_divisible(o) && pass->n_tokens > 1 && !pass->tree;
 	struct plan *plan;
 
 	if (divided && plan_divide(o, pass, &d))

@@ -96,6 +96,7 @@ struct plan_pass {
 	uint32_t n_past; /* tokens in the cache */
 	uint32_t n_tokens; /* to evaluate */
 	enum plan_logits logits;
+	bool tree; /* the tokens are a token tree's, of PLAN_LOGITS_ALL without LLM_OP_LOGITS */
 };
 
 struct plan {
@@ -136,6 +137,8 @@ uint32_t plan_rows(const struct plan_options *o, uint32_t n_ctx);
  * the placement's default.
  */
 uint32_t plan_chunk(const struct plan_options *o, uint32_t n_ctx);
+/* Rows of the static graph for a token tree of @n nodes (CoordGen 3.1): 1, 8, 16, 32 or 64. */
+uint32_t plan_tree_rows(uint32_t n);
 /*
  * Whether a chunk of a prompt is padded to a static graph of the NPU, of a whole chunk or bucket.
  * Graphs online are of the chunk's own length.

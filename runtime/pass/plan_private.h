@@ -24,7 +24,7 @@ struct builder {
 	uint32_t *cached;
 	/* Attention that is not full: by layer, the last estimate of the chunks so far. */
 	uint32_t *estimated;
-	bool token; /* one token, to be generated; else a prompt */
+	bool token; /* one token to be generated, or a tree of guesses; else a prompt */
 	/* The CPU's cost of the NPU's task that is added, which it may take; NULL: it may not. */
 	const struct soc_cost *stolen;
 	bool leads, leads_logits; /* the next task does all of the chunk's work, logits included; */

@@ -13,8 +13,8 @@ bool plan_is_linear(const struct builder *b)
 
 bool plan_has_subgraphs(const struct builder *b)
 {
-	return plan_is_linear(b) ||
-	       (b->o->choices.placement == LLM_PLACE_NPU && plan_is_cold(b->o));
+	return plan_is_linear(b) || (b->o->choices.placement == LLM_PLACE_NPU &&
+				     plan_is_cold(b->o) && !b->plan->pass.tree);
 }
 
 /* Of a prompt with placement linear. */
@@ -71,7 +71,7 @@ bool plan_is_whole(const struct builder *b)
 {
 	/* The layers that are there are computed before the others are; and a graph has full
 	 * attention. */
-	if (plan_is_cold(b->o) || plan_is_sparse(b))
+	if (plan_is_cold(b->o) || plan_is_sparse(b) || (b->plan->pass.tree && b->chunk->rows > 1))
 		return false;
 	switch (b->o->choices.placement) {
 	case LLM_PLACE_NPU:

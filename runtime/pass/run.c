@@ -58,8 +58,9 @@ static struct lane_call call_of(const struct pass_state *s, uint32_t task)
 		.chunk = chunk,
 		.ids = s->pass->ids + chunk->first,
 		.pos = s->pass->pos + chunk->first,
+		.tree = s->pass->n > 1 ? s->pass->tree : NULL,
 		.all = s->pass->all,
-		.prompt = s->pass->n > 1,
+		.prompt = s->pass->n > 1 && !s->plan->pass.tree,
 	};
 }
 
@@ -211,7 +212,7 @@ static struct plan *make_plan(struct pass_runner *r, const struct plan_pass *pas
 static bool counts_past(const struct pass_runner *r, const struct plan_pass *pass)
 {
 	return r->opts.attention &&
-	       (pass->n_tokens > 1 || r->opts.choices.decode == LLM_DECODE_SPARSE);
+	       ((pass->n_tokens > 1 && !pass->tree) || r->opts.choices.decode == LLM_DECODE_SPARSE);
 }
 
 /* Of the wall clock, where a plan without costs is mostly the same after any number
@@ -225,7 +226,7 @@ static struct plan *find_plan(struct pass_runner *r, const struct plan_pass *pas
 		plan = r->plans[i].plan;
 		if (plan && (!counts_past(r, pass) || plan->pass.n_past == pass->n_past) &&
 		    plan->pass.n_tokens == pass->n_tokens && plan->pass.logits == pass->logits &&
-		    plan->observed == (r->observer != NULL)) {
+		    plan->pass.tree == pass->tree && plan->observed == (r->observer != NULL)) {
 			r->plans[i].used = ++r->uses;
 			return plan;
 		}
@@ -243,13 +244,15 @@ static struct plan *find_plan(struct pass_runner *r, const struct plan_pass *pas
 
 /* ---- passes ---- */
 
-static struct waits *find_waits(struct pass_runner *r, unsigned int n)
+static struct waits *find_waits(struct pass_runner *r, const struct pass *pass)
 {
-	if (n > 1 && n != r->waits_n) {
+	if (pass->tree)
+		return &r->waits[2];
+	if (pass->n > 1 && pass->n != r->waits_n) {
 		memset(r->waits[0].by, 0, sizeof(r->waits[0].by));
-		r->waits_n = n;
+		r->waits_n = pass->n;
 	}
-	return &r->waits[n == 1];
+	return &r->waits[pass->n == 1];
 }
 
 static void count(struct pass_runner *r, const struct sched_run *run)
@@ -355,6 +358,7 @@ static int run_pass(struct pass_runner *r, const struct pass *pass)
 		.n_past = pass->pos,
 		.n_tokens = pass->n,
 		.logits = pass->all ? PLAN_LOGITS_ALL : PLAN_LOGITS_LAST,
+		.tree = pass->tree,
 	};
 	struct sched_options so = {
 		.clock = r->opts.soc ? SCHED_VIRTUAL : SCHED_WALL,
@@ -367,7 +371,7 @@ static int run_pass(struct pass_runner *r, const struct pass *pass)
 		.seed = r->seed + r->nr_passes++,
 		.jitter = r->jitter,
 		.client = r->client,
-		.waits = find_waits(r, pass->n),
+		.waits = find_waits(r, pass),
 	};
 	bool kept, cold = r->start.first < r->start.nr;
 	uint64_t from_ns = cold ? pass_now_ns(r) : 0;
@@ -389,7 +393,7 @@ static int run_pass(struct pass_runner *r, const struct pass *pass)
 	if (!err && so.execute)
 		lane_attention_truncate(r->memory, pass->pos);
 	if (!err) {
-		r->chunk = plan->divided ? plan->chunk : pass->n > 1 ? 0 : r->chunk;
+		r->chunk = plan->divided ? plan->chunk : pass->n > 1 && !pass->tree ? 0 : r->chunk;
 		if (plan->times && !r->opts.soc)
 			times_fill(&r->times, plan);
 		so.policy = plan->policy;
@@ -426,10 +430,14 @@ int pass_run(struct pass_runner *r, const struct pass *pass)
 	return err;
 }
 
-int pass_prepare(struct pass_runner *r, unsigned int n)
+int pass_prepare(struct pass_runner *r, unsigned int n, bool tree)
 {
-	const struct plan_pass p = { .n_tokens = n, .logits = PLAN_LOGITS_LAST };
-	const struct pass pass = { .n = n };
+	const struct plan_pass p = {
+		.n_tokens = n,
+		.logits = tree ? PLAN_LOGITS_ALL : PLAN_LOGITS_LAST,
+		.tree = tree,
+	};
+	const struct pass pass = { .n = n, .all = tree };
 	struct plan *plan = make_plan(r, &p);
 	struct pass_state s = { .r = r, .pass = &pass, .plan = plan };
 	int err = plan ? prepare(&s) : -ENOMEM;

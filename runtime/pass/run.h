@@ -64,7 +64,7 @@ struct pass_runner {
 		uint64_t used;
 	} plans[PASS_MAX_PLANS];
 	uint64_t uses;
-	struct waits waits[2]; /* of prompts, and of tokens */
+	struct waits waits[3]; /* of prompts, of tokens, and of token trees */
 	unsigned int waits_n; /* tokens of the prompts that the first is of */
 	struct times times; /* wall clock: of earlier passes */
 	struct pass_sums sums;
@@ -76,17 +76,23 @@ struct pass_runner {
 /* What a pass is to do. */
 struct pass {
 	const int32_t *ids; /* not looked at in a dry run */
+	const struct lane_tree *tree; /* the tokens are its nodes; NULL: they are a sequence */
 	unsigned int pos, n; /* tokens in the cache, and to evaluate */
 	bool all; /* every token's logits, not the last one's */
-	/* Of all: called with those of token @i, in order. */
+	/* Of all but a tree's: called with those of token @i, in order. */
 	void (*logits)(void *ud, size_t i, const float *logits);
 	void *ud;
 };
 
 /* 0, a lane's error, or -ENOMEM, with the error line. */
 int pass_run(struct pass_runner *r, const struct pass *pass);
-/* Makes the graphs that a pass of so many tokens needs. */
-int pass_prepare(struct pass_runner *r, unsigned int n);
+/* Makes the graphs that a pass of so many tokens, or nodes of a tree, needs. */
+int pass_prepare(struct pass_runner *r, unsigned int n, bool tree);
+/*
+ * Behind a tree's pass at position @pos: keeps the @n nodes of @path, whose rows of the KV cache
+ * become rows @pos.. of it. 0 or -errno with the error line.
+ */
+int pass_keep(struct pass_runner *r, unsigned int pos, const uint8_t *path, unsigned int n);
 /* The time on the runner's clock. */
 uint64_t pass_now_ns(const struct pass_runner *r);
 void pass_runner_fini(struct pass_runner *r);

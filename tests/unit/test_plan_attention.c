@@ -81,7 +81,11 @@ static struct plan_options options_of(const struct llm_choices *choices, const s
 
 static struct plan *plan_of(const struct plan_options *o, uint32_t past, uint32_t tokens)
 {
-	const struct plan_pass pass = { past, tokens, PLAN_LOGITS_LAST };
+	const struct plan_pass pass = {
+		.n_past = past,
+		.n_tokens = tokens,
+		.logits = PLAN_LOGITS_LAST,
+	};
 	struct plan *plan = plan_forward(o, &pass);
 
 	assert_non_null(plan);
