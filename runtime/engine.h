@@ -73,9 +73,13 @@ struct llm_session {
 	bool last_was_token; /* the last evaluation was of one token */
 };
 
+/* Whether @n tokens can be evaluated: 0, -EINVAL or -ENOSPC with the error line. */
+int session_check(const struct llm_session *s, const int32_t *ids, size_t n);
 /* Checks and evaluates @pass behind the session's tokens, which stay as they are: 0 or -errno with
  * the error line. The session has no logits then, and no tree. */
 int session_pass(struct llm_session *s, struct pass *pass);
+/* The same, and the pass's tokens become the session's. */
+int session_run(struct llm_session *s, struct pass *pass);
 /* Choosing a token after the last evaluation took @ns. */
 void session_count_sampling(struct llm_session *s, uint64_t ns);
 

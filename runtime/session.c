@@ -277,7 +277,7 @@ void llm_session_breakdown(const struct llm_session *session, bool tokens,
 
 /* ---- evaluation ---- */
 
-static int session_check(const struct llm_session *s, const int32_t *ids, size_t n)
+int session_check(const struct llm_session *s, const int32_t *ids, size_t n)
 {
 	unsigned int n_vocab = s->engine->info.n_vocab;
 
@@ -336,7 +336,7 @@ int session_pass(struct llm_session *s, struct pass *pass)
 	return err;
 }
 
-static int session_run(struct llm_session *s, struct pass *pass)
+int session_run(struct llm_session *s, struct pass *pass)
 {
 	int err = session_pass(s, pass);
 
@@ -473,6 +473,8 @@ void llm_session_stats(const struct llm_session *session, struct llm_session_sta
 
 	*stats = session->stats;
 	stats->chunk = r->chunk;
+	stats->at.head_ns = r->at.head_ns;
+	stats->at.reduce_ns = r->at.reduce_ns;
 	stats->tree.bytes = lane_memory_tree_bytes(&session->memory);
 	if (session->engine->loaded.shadow_weights)
 		stats->shadow = session_shadow_stats(session);

@@ -154,10 +154,11 @@ static void output_norm(struct lane_memory *m, const struct lane_call *call)
 	const struct lane_work *w = call->work;
 
 	for (size_t i = 0; i < w->logits; i++)
-		m->loaded->floats->rmsnorm(m->xn.data + (call->chunk->row + i) * model->n_embd,
-					   m->x.data + (call->chunk->row + w->logits_row + i) *
-							       model->n_embd,
-					   model->output_norm, model->n_embd, model->eps);
+		m->loaded->floats->rmsnorm(
+			m->xn.data + (call->chunk->row + i) * model->n_embd,
+			m->x.data + (call->chunk->row + lane_logits_row(call, (uint32_t)i)) *
+					    model->n_embd,
+			model->output_norm, model->n_embd, model->eps);
 }
 
 /* Zeroes what the calibration at hand does without: columns of a result of the chunk. */

@@ -156,16 +156,15 @@ static struct llm_gpu_area part_of(const struct gpu_lane *g, unsigned int layer,
 				      loaded(g)->packed.layers[layer].part[part].off };
 }
 
-/* The chunk's rows of xn = norm of rows @row.. of x. */
-static int norm(struct gpu_lane *g, const struct lane_call *call, size_t row, unsigned int rows,
-		struct llm_gpu_area w)
+/* Rows @to.. of xn = norm of rows @row.. of x. */
+static int norm(struct gpu_lane *g, size_t to, size_t row, unsigned int rows, struct llm_gpu_area w)
 {
 	const struct lane_memory *m = g->lane.memory;
 	const struct llm_model *model = &m->loaded->model;
 	struct llm_gpu_rmsnorm op = {
 		.x = at(g, &m->x, row, model->n_embd),
 		.w = w,
-		.y = at(g, &m->xn, call->chunk->row, model->n_embd),
+		.y = at(g, &m->xn, to, model->n_embd),
 		.rows = rows,
 		.heads = 1,
 		.head_dim = model->n_embd,
@@ -175,7 +174,7 @@ static int norm(struct gpu_lane *g, const struct lane_call *call, size_t row, un
 	};
 	int err = llm_gpu_rmsnorm(g->queue, &op, NULL);
 
-	return err ? err : wrote(g, &m->xn, call->chunk->row, rows, model->n_embd);
+	return err ? err : wrote(g, &m->xn, to, rows, model->n_embd);
 }
 
 /* a = a + b, or silu(a) * b, by @kind: [rows][cols] */
@@ -306,15 +305,26 @@ static int attention(struct gpu_lane *g, const struct lane_call *call)
 	return err ? err : wrote(g, &m->att, row, op.rows, model->q_dim);
 }
 
+/* Chosen rows are taken as many at a time as follow one another. */
 static int output_norm(struct gpu_lane *g, const struct lane_call *call)
 {
 	const struct lane_memory *m = g->lane.memory;
 	const struct llm_gpu_area w = { m->loaded->gpu_weights.vectors,
 					m->loaded->packed.output_norm_off };
-	size_t row = call->chunk->row + call->work->logits_row;
-	int err = reads(g, &m->x, row, call->work->logits, m->loaded->model.n_embd);
+	unsigned int logits = call->work->logits, rows;
+	size_t to = call->chunk->row;
+	int err = 0;
 
-	return err ? err : norm(g, call, row, call->work->logits, w);
+	for (unsigned int i = 0; i < logits && !err; i += rows) {
+		unsigned int first = lane_logits_row(call, i);
+
+		for (rows = 1;
+		     i + rows < logits && lane_logits_row(call, i + rows) == first + rows;)
+			rows++;
+		err = reads(g, &m->x, to + first, rows, m->loaded->model.n_embd);
+		err = err ? err : norm(g, to + i, to + first, rows, w);
+	}
+	return err;
 }
 
 /* ---- matmuls ---- */
@@ -493,14 +503,14 @@ static int run_op(struct gpu_lane *g, const struct lane_call *call)
 	switch (call->work->op) {
 	case LLM_OP_ATTN_NORM:
 		err = reads(g, &m->x, row, n, n_embd);
-		return err ? err : norm(g, call, row, n, part_of(g, layer, LLM_LAYER_ATTN_NORM));
+		return err ? err : norm(g, row, row, n, part_of(g, layer, LLM_LAYER_ATTN_NORM));
 	case LLM_OP_ROPE:
 		return rope(g, call);
 	case LLM_OP_ATTN:
 		return attention(g, call);
 	case LLM_OP_FFN_NORM:
 		err = residual(g, call);
-		return err ? err : norm(g, call, row, n, part_of(g, layer, LLM_LAYER_FFN_NORM));
+		return err ? err : norm(g, row, row, n, part_of(g, layer, LLM_LAYER_FFN_NORM));
 	case LLM_OP_ACT:
 		return combine(g, call, LLM_GPU_SILU, &m->gate, &m->up, m->loaded->model.n_ff);
 	case LLM_OP_ADD:

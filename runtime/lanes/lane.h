@@ -60,7 +60,7 @@ struct lane_work {
 	uint32_t row, rows, graph_rows;
 	uint64_t col, cols;
 	/* Output norm, head, LLM_OP_LOGITS, LANE_CHUNK: the chunk's rows whose logits are wanted,
-	 * at most LANE_LOGIT_ROWS. */
+	 * at most LANE_LOGIT_ROWS; of chosen positions (lane_call.at) those from logits_row on. */
 	uint32_t logits_row, logits;
 	/* LLM_OP_ESTIMATE, LLM_OP_SELECT: some of the layer's heads, and the slot of the scores of
 	 * each; nr_heads 0: all of them, without slots. */
@@ -86,9 +86,20 @@ struct lane_call {
 	uint32_t pos; /* of the first of them */
 	const struct lane_tree *tree; /* NULL: each token follows the one before */
 	bool all; /* logits go to memory.all, not to memory.logits */
+	/* Chosen positions, whose logits are wanted: tokens of the pass, rising. NULL: rows of the
+	 * chunk that follow one another. */
+	const uint32_t *at;
 	bool prompt; /* a part of a prompt, not a token: activations may be static */
 	bool followed; /* something waits for the end other than later works of this lane */
 };
+
+/* The chunk's row of the work's logits @i. */
+static inline uint32_t lane_logits_row(const struct lane_call *call, uint32_t i)
+{
+	uint32_t row = call->work->logits_row + i;
+
+	return call->at ? call->at[row] - call->chunk->first : row;
+}
 
 enum lane_wait {
 	LANE_WAIT_FAST, /* sleep for most of the predicted time, then poll */

@@ -256,15 +256,21 @@ static const struct llm_area *logits_of(const struct npu_lane *n, const struct l
 	return call->all ? &n->lane.memory->all : &n->lane.memory->logits;
 }
 
+/* The chunk's first row that the program for some logits reads; chosen ones are gathered. */
+static unsigned int head_row(const struct lane_call *call)
+{
+	return call->at ? 0 : call->work->logits_row;
+}
+
 /* Rows of the program for some logits: at most the chunk's rows from the first of them on. */
 static unsigned int head_rows(const struct lane_call *call)
 {
-	const struct lane_work *w = call->work;
-	unsigned int rows = (w->logits + LLM_BUCKET_ROWS - 1) / LLM_BUCKET_ROWS * LLM_BUCKET_ROWS;
+	unsigned int logits = call->work->logits, left = call->chunk->rows - head_row(call),
+		     rows = (logits + LLM_BUCKET_ROWS - 1) / LLM_BUCKET_ROWS * LLM_BUCKET_ROWS;
 
-	if (w->logits == 1)
+	if (logits == 1)
 		return 1;
-	return rows < call->chunk->rows - w->logits_row ? rows : call->chunk->rows - w->logits_row;
+	return rows < left ? rows : left;
 }
 
 /* Finds the job of the wanted logits; it follows the job of the layers and reads its result y. */
@@ -275,7 +281,7 @@ static int find_head(struct npu_lane *n, const struct lane_call *call, struct np
 		.rows = head_rows(call),
 		.x = &n->lane.memory->y,
 		.y = logits_of(n, call),
-		.x_row = call->chunk->row + call->work->logits_row,
+		.x_row = call->chunk->row + head_row(call),
 	};
 
 	return npu_programs_whole(n->programs, &head, wait_to_bind, n, binding);
@@ -331,11 +337,28 @@ static int begin_chunk(struct npu_lane *n, const struct lane_call *call, uint64_
 	return submit(n, bindings, nr, seqno);
 }
 
+/*
+ * Moves the chosen rows of the layers' result to the chunk's first ones. Positions rise, so a row
+ * is written only after it has been read, in this block of logits or an earlier one.
+ */
+static void gather_rows(const struct npu_lane *n, const struct lane_call *call)
+{
+	const struct lane_memory *m = n->lane.memory;
+	size_t n_embd = m->loaded->model.n_embd;
+	float *y = m->y.data + call->chunk->row * n_embd;
+
+	for (uint32_t i = 0; i < call->work->logits; i++)
+		memmove(y + i * n_embd, y + lane_logits_row(call, i) * n_embd,
+			n_embd * sizeof(float));
+}
+
 static int begin_head(struct npu_lane *n, const struct lane_call *call, uint64_t *seqno)
 {
 	struct npu_binding *binding;
 	int err = find_head(n, call, &binding);
 
+	if (!err && call->at)
+		gather_rows(n, call);
 	return err ? err : submit(n, &binding, 1, seqno);
 }
 

@@ -65,16 +65,33 @@ void observation_free(struct observation *o)
 	free(o);
 }
 
+/* Logits, or the norms that they are made of. */
+static void show_rows(const struct observation *o, const struct lane_work *w, const char *tensor,
+		      const float *data, unsigned int cols)
+{
+	unsigned int first = o->pass->pos + o->plan->chunks[w->chunk].first + w->logits_row;
+
+	if (!o->pass->at) {
+		o->r->observer(o->r->observer_ud, tensor, w->layer, first, w->logits, cols, data);
+		return;
+	}
+	for (uint32_t i = 0; i < w->logits; i++)
+		o->r->observer(o->r->observer_ud, tensor, w->layer,
+			       o->pass->pos + o->pass->at[w->logits_row + i], 1, cols,
+			       data + (size_t)i * cols);
+}
+
 static void show(const struct observation *o, const struct lane_work *w, const char *tensor,
 		 const struct llm_area *area, unsigned int cols)
 {
 	const struct lane_chunk *c = &o->plan->chunks[w->chunk];
-	bool logits = w->op == LLM_OP_HEAD || w->op == LLM_OP_OUTPUT_NORM;
-	unsigned int pos = o->pass->pos + c->first + (logits ? w->logits_row : 0);
 	size_t row = w->op == LLM_OP_HEAD ? 0 : c->row;
+	const float *data = area->data + row * cols;
 
-	o->r->observer(o->r->observer_ud, tensor, w->layer, pos, logits ? w->logits : c->n, cols,
-		       area->data + row * cols);
+	if (w->op == LLM_OP_HEAD || w->op == LLM_OP_OUTPUT_NORM)
+		return show_rows(o, w, tensor, data, cols);
+	o->r->observer(o->r->observer_ud, tensor, w->layer, o->pass->pos + c->first, c->n, cols,
+		       data);
 }
 
 static void show_results(const struct observation *o, const struct lane_work *w)

@@ -86,7 +86,8 @@ static void add_layer(struct builder *b, uint32_t layer)
 
 /* ---- logits ---- */
 
-/* Rows of a static graph for @tokens of the chunk's, from row @row on. */
+/* Rows of a static graph for @tokens of the chunk's, from row @row on; chosen ones are gathered in
+ * its first rows. */
 static uint32_t logits_rows(const struct builder *b, uint32_t row, uint32_t tokens)
 {
 	uint32_t rows = (tokens + LLM_BUCKET_ROWS - 1) / LLM_BUCKET_ROWS * LLM_BUCKET_ROWS;
@@ -95,10 +96,12 @@ static uint32_t logits_rows(const struct builder *b, uint32_t row, uint32_t toke
 		return b->chunk->rows;
 	if (tokens == 1 || !plan_pads_chunks(b->o))
 		return tokens;
+	if (b->plan->pass.logits == PLAN_LOGITS_AT)
+		row = 0;
 	return rows < b->chunk->rows - row ? rows : b->chunk->rows - row;
 }
 
-/* Those of rows @row.. of the chunk. */
+/* Those of rows @row.. of the chunk; of chosen ones, from @row on. */
 static void add_logits(struct builder *b, uint32_t row, uint32_t tokens)
 {
 	uint32_t layer = b->o->shape->layers;
@@ -127,22 +130,65 @@ static void add_logits(struct builder *b, uint32_t row, uint32_t tokens)
 		plan_add_uncut(b, &head, tokens);
 }
 
-static void add_all_logits(struct builder *b)
+/* What it costs to find the best of each row's logits; handing out all of them costs nothing. */
+static struct soc_op reduction(const struct builder *b, uint32_t rows)
 {
-	for (uint32_t row = 0; row < b->chunk->n && !b->failed; row += LANE_LOGIT_ROWS) {
-		uint32_t left = b->chunk->n - row;
+	return plan_vector(rows, b->o->shape->vocab, FLOAT_OPS_SOFTMAX + FLOAT_OPS_TOPK);
+}
+
+/* Logits @row.. @end - 1: of the chunk's rows, or of the pass's chosen tokens. */
+static void add_many_logits(struct builder *b, uint32_t row, uint32_t end)
+{
+	bool at = b->plan->pass.logits == PLAN_LOGITS_AT;
+
+	for (; row < end && !b->failed; row += LANE_LOGIT_ROWS) {
 		struct lane_work hand = {
 			.what = LANE_OP,
 			.op = LLM_OP_LOGITS,
 			.chunk = b->c,
 			.layer = b->o->shape->layers,
 			.logits_row = row,
-			.logits = left < LANE_LOGIT_ROWS ? left : LANE_LOGIT_ROWS,
+			.logits = end - row < LANE_LOGIT_ROWS ? end - row : LANE_LOGIT_ROWS,
 		};
+		struct soc_op best = reduction(b, hand.logits);
 
 		add_logits(b, row, hand.logits);
 		if (!b->plan->pass.tree)
-			b->handed = plan_add(b, &hand, NULL);
+			b->handed = plan_add(b, &hand, at ? &best : NULL);
+	}
+}
+
+/* How many chosen tokens are before the pass's token @end. */
+static uint32_t chosen_before(const struct builder *b, uint32_t end)
+{
+	const struct plan_pass *p = &b->plan->pass;
+	uint32_t n = 0;
+
+	while (n < p->nr_at && p->at[n] < end)
+		n++;
+	return n;
+}
+
+/* The logits that are wanted of a chunk, as in add_many_logits(). */
+struct chunk_logits {
+	uint32_t first, end;
+};
+
+static struct chunk_logits logits_of(const struct builder *b)
+{
+	const struct lane_chunk *c = b->chunk;
+	bool last = b->c + 1 == b->plan->nr_chunks;
+
+	switch (b->plan->pass.logits) {
+	case PLAN_LOGITS_ALL:
+		return (struct chunk_logits){ 0, c->n };
+	case PLAN_LOGITS_AT:
+		return (struct chunk_logits){ chosen_before(b, c->first),
+					      chosen_before(b, c->first + c->n) };
+	case PLAN_LOGITS_LAST:
+		return (struct chunk_logits){ c->n - 1, last ? c->n : c->n - 1 };
+	default:
+		return (struct chunk_logits){ 0, 0 };
 	}
 }
 
@@ -177,11 +223,11 @@ static void add_layers(struct builder *b, bool whole, bool logits)
 
 static void add_chunk(struct builder *b)
 {
-	bool last = b->c + 1 == b->plan->nr_chunks, all = b->plan->pass.logits == PLAN_LOGITS_ALL;
+	const struct chunk_logits wanted = logits_of(b);
+	bool many = b->plan->pass.logits != PLAN_LOGITS_LAST;
 	bool whole = plan_is_whole(b) && !b->o->observe;
 	/* With a token's graph come its logits. */
-	bool logits = whole && (all ? b->chunk->rows == 1
-				    : last && b->plan->pass.logits == PLAN_LOGITS_LAST);
+	bool logits = whole && wanted.first < wanted.end && (!many || b->chunk->rows == 1);
 	struct soc_op copy = plan_vector(b->rows, b->o->shape->dim, FLOAT_OPS_COPY);
 	struct lane_work embed;
 	uint32_t begin;
@@ -198,10 +244,10 @@ static void add_chunk(struct builder *b)
 	add_layers(b, whole, logits);
 	b->led = logits;
 	plan_add_pieces(b, b->o->shape->layers);
-	if (all)
-		add_all_logits(b);
-	else if (last && b->plan->pass.logits == PLAN_LOGITS_LAST)
-		add_logits(b, b->chunk->n - 1, 1);
+	if (many)
+		add_many_logits(b, wanted.first, wanted.end);
+	else if (wanted.first < wanted.end)
+		add_logits(b, wanted.first, 1);
 	b->ends[b->c] = b->last;
 }
 

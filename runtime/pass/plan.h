@@ -29,6 +29,7 @@ enum plan_logits {
 	PLAN_LOGITS_LAST, /* the last token's */
 	/* Of all tokens, LANE_LOGIT_ROWS at a time, each with a task LLM_OP_LOGITS behind it. */
 	PLAN_LOGITS_ALL,
+	PLAN_LOGITS_AT, /* of chosen tokens, likewise: plan_pass.at */
 };
 
 /* What is one graph on the NPU, and with that one launch; on the GPU: what is enqueued together. */
@@ -96,6 +97,9 @@ struct plan_pass {
 	uint32_t n_past; /* tokens in the cache */
 	uint32_t n_tokens; /* to evaluate */
 	enum plan_logits logits;
+	/* PLAN_LOGITS_AT: tokens [nr_at], rising; the last token is the last of them. */
+	const uint32_t *at;
+	uint32_t nr_at;
 	bool tree; /* the tokens are a token tree's, of PLAN_LOGITS_ALL without LLM_OP_LOGITS */
 };
 

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "best.h"
 #include "cold.h"
 #include "lane_attention.h"
 #include "llm_fail.h"
@@ -60,22 +61,60 @@ static struct lane_call call_of(const struct pass_state *s, uint32_t task)
 		.pos = s->pass->pos + chunk->first,
 		.tree = s->pass->n > 1 ? s->pass->tree : NULL,
 		.all = s->pass->all,
+		.at = s->pass->at,
 		.prompt = s->pass->n > 1 && !s->plan->pass.tree,
 	};
 }
 
-/* A block of logits, for who wants all of them. */
-static void hand_out(const struct pass_state *s, const struct lane_call *call)
+/* A block of logits, and the best of each row. */
+struct reduction {
+	const struct pass_state *s;
+	const float *logits;
+	struct llm_candidate best[LANE_LOGIT_ROWS][LLM_MAX_CANDIDATES];
+};
+
+static void task_best(void *arg, unsigned int row, unsigned int worker)
+{
+	struct reduction *r = arg;
+	const struct llm_loaded *l = r->s->r->memory->loaded;
+	size_t n_vocab = l->model.n_vocab;
+
+	best_tokens(l->kernels, r->logits + row * n_vocab, l->model.n_vocab, r->best[row],
+		    r->s->pass->k);
+}
+
+static int hand_out_best(const struct pass_state *s, const struct lane_work *w)
+{
+	const struct lane_memory *m = s->r->memory;
+	struct reduction *r = malloc(sizeof(*r));
+
+	if (!r)
+		return llm_fail(-ENOMEM, "no memory for the candidates of %u tokens", w->logits);
+	r->s = s;
+	r->logits = m->all.data;
+	llm_pool_run(m->loaded->pool, task_best, r, w->logits);
+	for (uint32_t i = 0; i < w->logits; i++)
+		s->pass->best(s->pass->ud, w->logits_row + i, r->best[i]);
+	free(r);
+	return 0;
+}
+
+/* A block of logits, for who wants all of them, or their best. */
+static int hand_out(const struct pass_state *s, const struct lane_call *call)
 {
 	const struct lane_work *w = call->work;
 	const struct lane_memory *m = s->r->memory;
-	size_t n_vocab = m->loaded->model.n_vocab, first = call->chunk->first + w->logits_row;
+	size_t n_vocab = m->loaded->model.n_vocab, first = call->chunk->first;
 
-	for (size_t i = 0; i < w->logits; i++)
-		s->pass->logits(s->pass->ud, first + i, m->all.data + i * n_vocab);
-	if (first + w->logits == s->pass->n)
+	if (first + lane_logits_row(call, w->logits - 1) + 1 == s->pass->n)
 		memcpy(m->logits.data, m->all.data + (w->logits - 1) * n_vocab,
 		       n_vocab * sizeof(float));
+	if (s->pass->at)
+		return hand_out_best(s, w);
+	for (uint32_t i = 0; i < w->logits; i++)
+		s->pass->logits(s->pass->ud, first + lane_logits_row(call, i),
+				m->all.data + i * n_vocab);
+	return 0;
 }
 
 /* Makes what the plan's tasks need before it goes on. */
@@ -169,10 +208,8 @@ static int run(void *ud, const struct sched_task *task, enum soc_lane lane)
 
 	if (task->op == LLM_OP_BUILD)
 		return keep_line(s, prepare(s));
-	if (task->op == LLM_OP_LOGITS) {
-		hand_out(s, &call);
-		return 0;
-	}
+	if (task->op == LLM_OP_LOGITS)
+		return keep_line(s, hand_out(s, &call));
 	err = give(s, number, l, &call, &ticket);
 	if (!err)
 		err = l->ops->wait(l, ticket, wait_of(s));
@@ -304,6 +341,20 @@ static int measure_cold(const struct pass_state *s, uint64_t at_ns, const struct
 	return 0;
 }
 
+/* What chosen tokens' logits took. */
+static void count_at(struct llm_at_stats *at, const struct plan *plan, const struct sched_run *run)
+{
+	for (uint32_t i = 0; i < run->nr_spans; i++) {
+		enum llm_op op = plan->works[i].op;
+		uint64_t ns = run->spans[i].end_ns - run->spans[i].start_ns;
+
+		if (op == LLM_OP_OUTPUT_NORM || op == LLM_OP_HEAD)
+			at->head_ns += ns;
+		if (op == LLM_OP_LOGITS)
+			at->reduce_ns += ns;
+	}
+}
+
 /* With a state for those who compute and those who look. */
 static int run_plan(struct pass_state *s, const struct sched_options *so)
 {
@@ -323,6 +374,8 @@ static int run_plan(struct pass_state *s, const struct sched_options *so)
 		err = measure_cold(s, at_ns, &run);
 	if (!err && r->listener)
 		r->listener(r->listener_ud, at_ns, s->plan, &run);
+	if (!err && s->pass->at)
+		count_at(&r->at, s->plan, &run);
 	if (!err && s->plan->times && !r->opts.soc)
 		times_learn(&r->times, s->plan, &run);
 	if (!err)
@@ -331,10 +384,11 @@ static int run_plan(struct pass_state *s, const struct sched_options *so)
 	return err;
 }
 
-/* Plans of the virtual clock have costs, those of a cold start pieces: neither serves twice. */
+/* Plans of the virtual clock have costs, those of a cold start pieces, those of chosen tokens their
+ * positions: none of these serves twice. */
 static struct plan *take_plan(struct pass_runner *r, const struct plan_pass *pass, bool *kept)
 {
-	*kept = !r->opts.soc && r->start.first == r->start.nr;
+	*kept = !r->opts.soc && r->start.first == r->start.nr && !pass->at;
 	return *kept ? find_plan(r, pass) : make_plan(r, pass);
 }
 
@@ -357,7 +411,11 @@ static int run_pass(struct pass_runner *r, const struct pass *pass)
 	const struct plan_pass p = {
 		.n_past = pass->pos,
 		.n_tokens = pass->n,
-		.logits = pass->all ? PLAN_LOGITS_ALL : PLAN_LOGITS_LAST,
+		.logits = pass->at    ? PLAN_LOGITS_AT
+			  : pass->all ? PLAN_LOGITS_ALL
+				      : PLAN_LOGITS_LAST,
+		.at = pass->at,
+		.nr_at = pass->nr_at,
 		.tree = pass->tree,
 	};
 	struct sched_options so = {

@@ -68,6 +68,7 @@ struct pass_runner {
 	unsigned int waits_n; /* tokens of the prompts that the first is of */
 	struct times times; /* wall clock: of earlier passes */
 	struct pass_sums sums;
+	struct llm_at_stats at; /* but for positions */
 	unsigned int chunk; /* of the last prompt, if plan_divide() chose it; else 0 */
 	struct pass_cold cold;
 	struct pass_state *now; /* the pass under way */
@@ -81,6 +82,14 @@ struct pass {
 	bool all; /* every token's logits, not the last one's */
 	/* Of all but a tree's: called with those of token @i, in order. */
 	void (*logits)(void *ud, size_t i, const float *logits);
+	/*
+	 * With all: only the tokens at [nr_at], rising, of which the last is the pass's last; and
+	 * @best is called with the @k best candidates of each, in order. NULL: all tokens.
+	 */
+	const uint32_t *at;
+	uint32_t nr_at;
+	unsigned int k;
+	void (*best)(void *ud, size_t i, const struct llm_candidate *best);
 	void *ud;
 };
 

@@ -18,82 +18,18 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-#include "llm_open.h"
-#include "llm_refs.h"
-#include "tiny_random.h"
+#include "engine.h"
+#include "llm_pair.h"
 
-/* Keys are summed up by segments of 512, so prompts end on either side of a bound. */
-#define MAX_TOKENS 640
 /* A GPU's attention sums up in another order than the host's, which computes a tree's: of the
  * greatest logit, as in test_hetero.c. */
 #define GPU_BOUND 1e-2
-
-/* An engine, two sessions that are to be the same, and a prompt. */
-struct world {
-	struct tiny_model t;
-	struct llm_engine *engine;
-	struct llm_session *s, *plain;
-	unsigned int n_vocab;
-	double bound; /* 0: the same bits */
-	int32_t ids[MAX_TOKENS];
-};
 
 struct guess {
 	int32_t tokens[LLM_MAX_TREE];
 	uint8_t parents[LLM_MAX_TREE];
 	struct llm_tree tree;
 };
-
-static void eval(struct llm_session *s, const int32_t *ids, size_t n)
-{
-	if (llm_session_eval(s, ids, n))
-		fail_msg("%s", llm_error());
-}
-
-static struct llm_options options_of(enum llm_placement placement, enum llm_kv kv)
-{
-	return (struct llm_options){
-		.choices = { .placement = placement, .kv = kv },
-		.threads = any(1, 3),
-		.chunk = 16 * any(1, 6),
-		.gpu = LLM_GPU_HOST,
-		.device = { .transport = NPU_TRANSPORT_SIM, .threads = any(1, 2) },
-	};
-}
-
-static void world_open(struct world *w, struct llm_options *o)
-{
-	o->model = w->t.path;
-	w->engine = open_engine(o);
-	w->s = new_session(w->engine, MAX_TOKENS);
-	w->plain = new_session(w->engine, MAX_TOKENS);
-}
-
-static void world_create(struct world *w, const char *arch, struct llm_options *o)
-{
-	const struct tiny_config config = tiny_any(arch, MAX_TOKENS, 2, 32 * any(1, 2), 4);
-
-	tiny_create(&w->t, &config, random_u64(&seed_state));
-	tiny_write(&w->t);
-	w->n_vocab = config.n_vocab;
-	w->bound = 0;
-	for (int i = 0; i < MAX_TOKENS; i++)
-		w->ids[i] = (int32_t)any(0, config.n_vocab - 1);
-	world_open(w, o);
-}
-
-static void world_close(struct world *w)
-{
-	llm_session_free(w->s);
-	llm_session_free(w->plain);
-	llm_engine_close(w->engine);
-}
-
-static void world_free(struct world *w)
-{
-	world_close(w);
-	tiny_free(&w->t);
-}
 
 /* @spread: a parent is one of so many nodes before; 1: a chain. */
 static void guess_any(struct guess *g, unsigned int n, unsigned int spread, unsigned int n_vocab)
@@ -105,25 +41,6 @@ static void guess_any(struct guess *g, unsigned int n, unsigned int spread, unsi
 			g->parents[i] = (uint8_t)(i - any(1, spread < i ? spread : i));
 	}
 	g->tree = (struct llm_tree){ .n = n, .tokens = g->tokens, .parents = g->parents };
-}
-
-static void expect_same(const struct world *w, const float *got, const float *want,
-			const char *what)
-{
-	double error = 0, most = 0;
-
-	assert_non_null(got);
-	if (!w->bound) {
-		if (memcmp(got, want, w->n_vocab * sizeof(float)))
-			fail_msg("%s: other bits", what);
-		return;
-	}
-	for (unsigned int i = 0; i < w->n_vocab; i++) {
-		error = fmax(error, fabs((double)got[i] - (double)want[i]));
-		most = fmax(most, fabs((double)want[i]));
-	}
-	if (!(error <= w->bound * most))
-		fail_msg("%s: differs by %g of %g", what, error, most);
 }
 
 /* The nodes from the root to @node. Returns how many there are. */
@@ -139,91 +56,84 @@ static unsigned int path_to(const struct guess *g, unsigned int node, uint8_t *p
 }
 
 /* Evaluates the path to @node in the plain session, token by token. */
-static void walk(const struct world *w, const struct guess *g, unsigned int node)
+static void walk(const struct pair *p, const struct guess *g, unsigned int node)
 {
 	uint8_t path[LLM_MAX_TREE];
 	unsigned int n = path_to(g, node, path);
 
 	for (unsigned int i = 0; i < n; i++)
-		eval(w->plain, &g->tokens[path[i]], 1);
+		eval(p->plain, &g->tokens[path[i]], 1);
 }
 
-static void verify(const struct world *w, const struct guess *g)
+static void verify(const struct pair *p, const struct guess *g)
 {
-	if (llm_verify_tree(w->s, &g->tree))
+	if (llm_verify_tree(p->s, &g->tree))
 		fail_msg("%s", llm_error());
-	assert_null(llm_session_logits(w->s));
-	assert_null(llm_tree_logits(w->s, g->tree.n));
+	assert_null(llm_session_logits(p->s));
+	assert_null(llm_tree_logits(p->s, g->tree.n));
 }
 
-static void check_nodes(const struct world *w, const struct guess *g)
+static void check_nodes(const struct pair *p, const struct guess *g)
 {
-	unsigned int past = llm_session_n_past(w->s);
+	unsigned int past = llm_session_n_past(p->s);
 	char what[32];
 
-	verify(w, g);
-	assert_int_equal(llm_session_n_past(w->s), past);
+	verify(p, g);
+	assert_int_equal(llm_session_n_past(p->s), past);
 	for (unsigned int i = 0; i < g->tree.n; i++) {
-		walk(w, g, i);
+		walk(p, g, i);
 		snprintf(what, sizeof(what), "node %u of %u", i, g->tree.n);
-		expect_same(w, llm_tree_logits(w->s, i), llm_session_logits(w->plain), what);
-		assert_int_equal(llm_session_truncate(w->plain, past), 0);
+		expect_same(p, llm_tree_logits(p->s, i), llm_session_logits(p->plain), what);
+		assert_int_equal(llm_session_truncate(p->plain, past), 0);
 	}
 }
 
 /* Keeps a random path, and goes on in both sessions. */
-static void check_kept(const struct world *w, const struct guess *g)
+static void check_kept(const struct pair *p, const struct guess *g)
 {
-	unsigned int past = llm_session_n_past(w->s), node = any(0, g->tree.n - 1), n;
+	unsigned int past = llm_session_n_past(p->s), node = any(0, g->tree.n - 1), n;
 	uint8_t path[LLM_MAX_TREE];
 
 	n = path_to(g, node, path);
-	if (llm_tree_keep(w->s, path, n))
+	if (llm_tree_keep(p->s, path, n))
 		fail_msg("%s", llm_error());
-	walk(w, g, node);
-	assert_int_equal(llm_session_n_past(w->s), past + n);
-	expect_same(w, llm_session_logits(w->s), llm_session_logits(w->plain), "kept");
-	assert_null(llm_tree_logits(w->s, 0));
+	walk(p, g, node);
+	assert_int_equal(llm_session_n_past(p->s), past + n);
+	expect_same(p, llm_session_logits(p->s), llm_session_logits(p->plain), "kept");
+	assert_null(llm_tree_logits(p->s, 0));
 	for (unsigned int i = 0; i < 3; i++) {
 		n = any(1, 5);
-		eval(w->s, w->ids + i, n);
-		eval(w->plain, w->ids + i, n);
-		expect_same(w, llm_session_logits(w->s), llm_session_logits(w->plain), "later");
+		eval(p->s, p->ids + i, n);
+		eval(p->plain, p->ids + i, n);
+		expect_same(p, llm_session_logits(p->s), llm_session_logits(p->plain), "later");
 	}
 }
 
-static void check_trees(struct world *w)
+static void check_trees(struct pair *p)
 {
 	unsigned int n = any(0, 2) ? any(1, 60) : 512 - any(0, 70);
 	struct guess g;
 
-	eval(w->s, w->ids, n);
-	eval(w->plain, w->ids, n);
+	eval(p->s, p->ids, n);
+	eval(p->plain, p->ids, n);
 	for (int step = 0; step < 2; step++) {
-		guess_any(&g, any(1, any(0, 1) ? LLM_MAX_TREE : 12), any(1, 10), w->n_vocab);
-		check_nodes(w, &g);
-		check_kept(w, &g);
+		guess_any(&g, any(1, any(0, 1) ? LLM_MAX_TREE : 12), any(1, 10), p->n_vocab);
+		check_nodes(p, &g);
+		check_kept(p, &g);
 	}
-}
-
-static const char *any_arch(void)
-{
-	static const char *const archs[] = { "llama", "qwen2", "qwen3" };
-
-	return archs[any(0, 2)];
 }
 
 static void check_placement(enum llm_placement placement, const char *profile)
 {
-	struct world w;
+	struct pair p;
 
 	for (enum llm_kv kv = 0; kv < llm_choice_info(LLM_CHOICE_KV)->n_values; kv++) {
 		struct llm_options o = options_of(placement, kv);
 
 		o.profile = profile;
-		world_create(&w, any_arch(), &o);
-		check_trees(&w);
-		world_free(&w);
+		pair_create(&p, any_arch(), &o);
+		check_trees(&p);
+		pair_free(&p);
 	}
 }
 
@@ -256,6 +166,118 @@ static void test_nodes_are_plain_on_the_virtual_clock(void **state)
 		check_placement(all[i], "sd8gen3");
 }
 
+/* ---- what is refused ------------------------------------------------------------------------- */
+
+static void refuse_tree(const struct pair *p, const struct llm_tree *tree, int err,
+			const char *part)
+{
+	assert_int_equal(llm_verify_tree(p->s, tree), err);
+	if (!strstr(llm_error(), part))
+		fail_msg("no '%s' in: %s", part, llm_error());
+}
+
+static void refuse_path(const struct pair *p, const uint8_t *path, unsigned int n)
+{
+	unsigned int past = llm_session_n_past(p->s);
+
+	assert_int_equal(llm_tree_keep(p->s, path, n), -EINVAL);
+	assert_int_equal(llm_session_n_past(p->s), past);
+}
+
+static void test_what_is_no_tree_is_refused(void **state)
+{
+	struct llm_options o = options_of(LLM_PLACE_CPU, LLM_KV_F16);
+	struct guess g;
+	struct pair p;
+
+	pair_create(&p, "llama", &o);
+	eval(p.s, p.ids, 3);
+	guess_any(&g, 5, 3, p.n_vocab);
+	g.tree.n = 0;
+	refuse_tree(&p, &g.tree, -EINVAL, "0 nodes");
+	g.tree.n = LLM_MAX_TREE + 1;
+	refuse_tree(&p, &g.tree, -EINVAL, "65 nodes");
+	g.tree.n = 5;
+	g.parents[3] = 3;
+	refuse_tree(&p, &g.tree, -EINVAL, "node 3");
+	g.parents[3] = 0;
+	g.parents[0] = 1;
+	refuse_tree(&p, &g.tree, -EINVAL, "root");
+	g.parents[0] = 0;
+	g.tokens[4] = (int32_t)p.n_vocab;
+	refuse_tree(&p, &g.tree, -EINVAL, "token 4");
+	g.tokens[4] = 0;
+	eval(p.s, p.ids, MAX_TOKENS - 7);
+	refuse_tree(&p, &g.tree, -ENOSPC, "context");
+	assert_int_equal(llm_session_n_past(p.s), MAX_TOKENS - 4);
+	assert_non_null(llm_session_logits(p.s));
+	assert_int_equal(llm_session_prepare_tree(p.s, 0), -EINVAL);
+	assert_int_equal(llm_session_prepare_tree(p.s, LLM_MAX_TREE + 1), -EINVAL);
+	pair_free(&p);
+}
+
+static void test_what_is_no_path_is_refused(void **state)
+{
+	static const int32_t tokens[] = { 1, 2, 3, 4 };
+	static const uint8_t parents[] = { 0, 0, 1, 0 }, good[] = { 0, 1, 2 }, gap[] = { 0, 2 },
+			     side[] = { 0, 1, 3 }, headless[] = { 1, 2 }, beyond[] = { 0, 4 },
+			     twice[] = { 0, 0 };
+	const struct llm_tree tree = { 4, tokens, parents };
+	struct llm_options o = options_of(LLM_PLACE_CPU, LLM_KV_F16);
+	struct pair p;
+
+	pair_create(&p, "llama", &o);
+	refuse_path(&p, good, 3);
+	assert_int_equal(llm_verify_tree(p.s, &tree), 0);
+	refuse_path(&p, good, 0);
+	refuse_path(&p, gap, 2);
+	refuse_path(&p, side, 3);
+	refuse_path(&p, headless, 2);
+	refuse_path(&p, beyond, 2);
+	refuse_path(&p, twice, 2);
+	assert_int_equal(llm_tree_keep(p.s, good, 3), 0);
+	refuse_path(&p, good, 3);
+	assert_int_equal(llm_verify_tree(p.s, &tree), 0);
+	eval(p.s, tokens, 1);
+	refuse_path(&p, good, 3);
+	assert_int_equal(llm_verify_tree(p.s, &tree), 0);
+	assert_int_equal(llm_session_truncate(p.s, 4), 0);
+	assert_null(llm_tree_logits(p.s, 0));
+	refuse_path(&p, good, 3);
+	pair_free(&p);
+}
+
+/* ---- what it costs --------------------------------------------------------------------------- */
+
+static void test_prepared_trees_wait_for_no_graphs(void **state)
+{
+	struct llm_options o = options_of(LLM_PLACE_NPU, LLM_KV_F16);
+	struct llm_session_stats stats;
+	uint64_t graph_ns;
+	struct guess g;
+	struct pair p;
+
+	pair_create(&p, "llama", &o);
+	llm_session_stats(p.s, &stats);
+	assert_int_equal(stats.tree.bytes, 0);
+	assert_int_equal(llm_session_prepare_tree(p.s, 20), 0);
+	llm_session_stats(p.s, &stats);
+	assert_true(stats.tree.bytes >= 64ull * p.n_vocab * sizeof(float));
+	graph_ns = p.s->runner.lanes[SOC_NPU]->graph_ns;
+	for (unsigned int n = 1; n <= 20; n++) {
+		guess_any(&g, n, 4, p.n_vocab);
+		verify(&p, &g);
+	}
+	assert_int_equal(p.s->runner.lanes[SOC_NPU]->graph_ns, graph_ns);
+	llm_session_stats(p.s, &stats);
+	assert_true(stats.tree.trees == 20 && stats.tree.nodes == 210 && stats.tree.ns);
+	assert_int_equal(stats.tree.rows, 1 + 7 * 8 + 8 * 16 + 4 * 32);
+	guess_any(&g, 33, 4, p.n_vocab);
+	verify(&p, &g);
+	assert_true(p.s->runner.lanes[SOC_NPU]->graph_ns > graph_ns);
+	pair_free(&p);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -263,6 +285,9 @@ int main(void)
 		cmocka_unit_test(test_nodes_are_plain_on_the_npu),
 		cmocka_unit_test(test_nodes_are_plain_with_the_host_as_gpu),
 		cmocka_unit_test(test_nodes_are_plain_on_the_virtual_clock),
+		cmocka_unit_test(test_what_is_no_tree_is_refused),
+		cmocka_unit_test(test_what_is_no_path_is_refused),
+		cmocka_unit_test(test_prepared_trees_wait_for_no_graphs),
 	};
 
 	return cmocka_run_group_tests(tests, tiny_setup, NULL);
