@@ -36,7 +36,8 @@ static int check_heads(struct decoder *d, struct fw_cmd *c, uint64_t q_cols)
 	CHECK(fw_check_bounded(d, "rows", m->rows, has_mask(c) ? VNPU_MASK_ROWS : VNPU_MAX_DIM));
 	CHECK(fw_check_bounded(d, "heads", m->heads, VNPU_MAX_DIM));
 	CHECK(fw_check_bounded(d, "kv_heads", m->kv_heads, m->heads));
-	CHECK(fw_check_bounded(d, "head_dim", m->head_dim, VNPU_MAX_HEAD_DIM));
+	CHECK(fw_check_bounded(d, "head_dim", m->head_dim,
+			       has_mask(c) ? VNPU_MASK_HEAD_DIM : VNPU_MAX_HEAD_DIM));
 	CHECK(fw_check_bounded(d, "ctx_rows", m->ctx_rows, VNPU_MAX_DIM));
 	if (m->heads % m->kv_heads)
 		return fw_refuse(d, "%u heads are not a multiple of %u kv_heads", m->heads,
@@ -137,7 +138,9 @@ static int prepare_attn(struct fw_tile *t, uint64_t index)
 	keys = t->cmd->pos + first + rows;
 	if (t->cmd->nr_segments > 1) {
 		begin = t->segment * FW_ATTN_SEGMENT;
-		keys = min_u64(keys, begin + FW_ATTN_SEGMENT);
+		/* A mask counts keys without the rows between them. */
+		if (!has_mask(t->cmd) || begin + FW_ATTN_SEGMENT <= t->cmd->pos)
+			keys = min_u64(keys, begin + FW_ATTN_SEGMENT);
 	}
 	tile_touch(t, 0, first * m->ldq * 4ull + t->col * group * bytes,
 		   (rows - 1) * m->ldq * 4ull + t->cols * group * bytes);

@@ -95,8 +95,9 @@ struct fw_attn {
 	uint64_t first; /* first query of the tile */
 	uint32_t nr_q; /* of each KV head; heads * nr_q is 1 to fw_attn_queries() */
 	uint64_t pos; /* row r attends to keys 0..pos + r */
-	/* Of ATTN_MASK: [rows], at most VNPU_MASK_ROWS; of the keys pos + j row r attends only to
-	 * those with bit j set, and its own. NULL: to all. */
+	/* Of ATTN_MASK: [rows], at most VNPU_MASK_ROWS; of the rows pos + j row r attends only to
+	 * those with bit j set, and its own; its keys are counted without the others. head_dim is
+	 * at most VNPU_MASK_HEAD_DIM. NULL: to all. */
 	const uint64_t *mask;
 	const void *k, *v; /* of the first KV head */
 	size_t k_row_bytes, v_row_bytes; /* distance between rows of the cache */

@@ -9,6 +9,10 @@
  * it, or left to attn_fold() if other tiles compute the other segments. A tile of several heads
  * takes them in turn, block by block: so it reads the cache in order, whole rows at a time.
  *
+ * With a mask, a query's keys are the rows that it attends to, counted without the others. Blocks of
+ * rows that all queries attend to are as without one. From the block on in which the mask begins,
+ * the rows of each query's keys are copied to where they would be without the others.
+ *
  * The operations for a query, and so its bits, depend only on its own keys:
  *
  *	score	a sum over the head's elements in order, each step a fused
@@ -20,7 +24,6 @@
  *	value	a sum over the keys in order, each step a fused multiply-add; of Q8_0
  *		it adds weight * scale, rounded, times the integer;
  *		times 1 / total at the end
- *		a key that the query does not attend to has weight 0 and no value
  *	fold	of segment after segment: with M the greater maximum, sums before times
  *		exp(maximum before - M), then fma(segment's, exp(segment's maximum - M), sums)
  */
@@ -37,6 +40,12 @@ struct attn_sums {
 	float *max;
 };
 
+/* A block's rows of a cache, in it or copied from it. */
+struct attn_source {
+	const uint8_t *at;
+	size_t bytes; /* distance between rows */
+};
+
 /* A tile in progress: pointers into the worker's scratch, and the state of each query. */
 struct attn_work {
 	const struct fw_attn *t;
@@ -48,54 +57,50 @@ struct attn_work {
 	float *scaled; /* of one head and block of Q8_0: weights times scales [nr_q][ATTN_KEYS] */
 	float *scales; /* of Q8_0's keys [head_dim / 32][ATTN_KEYS] */
 	struct attn_sums now, before; /* of this segment, and of all before it */
+	uint8_t *copy; /* with a mask: a block's rows of one head */
 	struct attn_ahead k_ahead, v_ahead, no_ahead;
-	uint64_t nr_keys[FW_ATTN_MAX_QUERIES]; /* not decreasing */
-	/* Of this block: the first query that attends to keys of it, and from that on to which. */
-	uint32_t first;
-	uint64_t seen[FW_ATTN_MAX_QUERIES]; /* bit b: number b of the block */
+	uint32_t first, end; /* the block's queries of a head */
+	uint64_t nr_keys[FW_ATTN_MAX_QUERIES]; /* of first .. end - 1 not decreasing */
+	uint64_t masks[FW_ATTN_MAX_QUERIES]; /* with a mask: copied, and the query's own bit set */
 	const float *q[FW_ATTN_MAX_QUERIES]; /* [heads * nr_q] */
 	float scale[FW_ATTN_MAX_QUERIES + 16]; /* of one head */
 	float max[2][FW_ATTN_MAX_QUERIES + 16];
 };
 
-_Static_assert((ATTN_KEYS + 16 + ATTN_KEYS / 32) * VNPU_MAX_HEAD_DIM * 4 + 2 * 16384 * 4 +
-			       FW_ATTN_MAX_QUERIES * (2 * ATTN_KEYS + 2 * 16) * 4 <=
-		       FW_SCRATCH_BYTES,
-	       "a tile's scratch");
-
-/* The lowest @n bits. */
-INLINE uint64_t attn_below(uint64_t n)
-{
-	return n < 64 ? (1ull << n) - 1 : ~0ull;
-}
+/* Scratch of a tile with keys and values of @dim elements, and @blocks of them. */
+#define ATTN_SCRATCH(dim, blocks)                                               \
+	(((blocks)*ATTN_KEYS + 16 + ATTN_KEYS / 32) * (dim)*4 + 2 * 16384 * 4 + \
+	 FW_ATTN_MAX_QUERIES * (2 * ATTN_KEYS + 2 * 16) * 4)
+_Static_assert(ATTN_SCRATCH(VNPU_MAX_HEAD_DIM, 1) <= FW_SCRATCH_BYTES, "a tile's scratch");
+_Static_assert(ATTN_SCRATCH(VNPU_MASK_HEAD_DIM, 2) <= FW_SCRATCH_BYTES, "with a copy");
 
 /* ---- a block of keys ------------------------------------------------------------------------- */
 
-INLINE void attn_few_scores(uint32_t rows, float *p, const float *const *q, const uint8_t *k,
+INLINE void attn_few_scores(uint32_t rows, float *p, const float *const *q, struct attn_source k,
 			    uint32_t n, struct attn_work *w, const uint32_t type)
 {
 	switch (rows) {
-		ATTN_CASES8(attn_score, p, q, k, w->t->k_row_bytes, n, w->t->head_dim,
-			    (uint8_t *)w->rows, &w->k_ahead, type)
+		ATTN_CASES8(attn_score, p, q, k.at, k.bytes, n, w->t->head_dim, (uint8_t *)w->rows,
+			    &w->k_ahead, type)
 	}
 }
 
-/* The scores of a head's queries @q, from the first one that attends to the block on, and of @n
- * keys from @k on. */
-static void attn_scores(struct attn_work *w, const float *const *q, const uint8_t *k, uint32_t n)
+/* The scores of the block's queries, of a head with queries @q, and of @n keys. */
+static void attn_scores(struct attn_work *w, const float *const *q, struct attn_source k,
+			uint32_t n)
 {
 	const struct fw_attn *t = w->t;
-	uint32_t i, rows, dim = t->head_dim, first = w->first;
+	uint32_t i, rows, dim = t->head_dim;
 
 	if (w->few) {
-		ATTN_TYPED(t->kv_type, attn_few_scores, t->nr_q - first, w->p + first * ATTN_KEYS,
-			   q + first, k, n, w)
+		ATTN_TYPED(t->kv_type, attn_few_scores, w->end - w->first,
+			   w->p + w->first * ATTN_KEYS, q + w->first, k, n, w)
 		return;
 	}
-	ATTN_TYPED(t->kv_type, attn_transpose, w->block, w->scales, w->rows, w->wide, k,
-		   t->k_row_bytes, n, dim, &w->k_ahead)
-	for (i = first; i < t->nr_q; i += rows) {
-		rows = t->nr_q - i < ATTN_ROWS ? t->nr_q - i : ATTN_ROWS;
+	ATTN_TYPED(t->kv_type, attn_transpose, w->block, w->scales, w->rows, w->wide, k.at, k.bytes,
+		   n, dim, &w->k_ahead)
+	for (i = w->first; i < w->end; i += rows) {
+		rows = w->end - i < ATTN_ROWS ? w->end - i : ATTN_ROWS;
 		switch (rows) {
 			ATTN_CASES6(ATTN_DOT, w->p + i * ATTN_KEYS, q + i, w->block, dim,
 				    t->kv_type == VNPU_KV_Q8_0 ? w->scales : NULL)
@@ -117,8 +122,16 @@ INLINE struct v16 attn_exp(struct v16 x, struct v16 m)
 	return x;
 }
 
-/* Scales a query's scores @p, those that are @seen. Returns their maximum, at least @max. */
-INLINE float attn_greatest(const struct attn_work *w, float *p, uint64_t seen, float max)
+/* How many keys of the block from @j0 on query @i of a head attends to. */
+static uint32_t attn_seen(const struct attn_work *w, uint32_t i, uint64_t j0)
+{
+	uint64_t n = w->nr_keys[i] - j0;
+
+	return n < ATTN_KEYS ? n : ATTN_KEYS;
+}
+
+/* Scales a query's scores @p, of which it attends to @n. Returns their maximum, at least @max. */
+INLINE float attn_greatest(const struct attn_work *w, float *p, uint32_t n, float max)
 {
 	struct v16 s[4], factor = splat16(w->t->scale);
 	uint32_t b;
@@ -127,9 +140,9 @@ INLINE float attn_greatest(const struct attn_work *w, float *p, uint64_t seen, f
 #pragma GCC unroll 4
 	for (b = 0; b < 4; b++)
 		s[b] = mul16(load16(p + 16 * b), factor);
-	if (~seen)
+	if (n < ATTN_KEYS)
 		for (b = 0; b < 4; b++)
-			s[b] = choose16((uint32_t)(seen >> 16 * b), s[b], -INFINITY);
+			s[b] = first16(s[b], n < 16 * b ? 0 : n - 16 * b, -INFINITY);
 #pragma GCC unroll 4
 	for (b = 0; b < 4; b++)
 		store16(p + 16 * b, s[b]);
@@ -153,35 +166,35 @@ INLINE void attn_weights(float *p, float max, float *total, float scale)
 }
 
 /* Turns the scores of head @h into weights, and sets the scales for the earlier sums. */
-static void attn_softmax(struct attn_work *w, uint32_t h)
+static void attn_softmax(struct attn_work *w, uint32_t h, uint64_t j0)
 {
-	uint32_t i, nr_q = w->t->nr_q;
-	float *max = w->now.max + h * nr_q;
+	float *max = w->now.max + h * w->t->nr_q;
+	uint32_t i;
 
-	for (i = w->first; i < nr_q; i++) {
+	for (i = w->first; i < w->end; i++) {
 		w->scale[i] = max[i];
-		max[i] = attn_greatest(w, w->p + i * ATTN_KEYS, w->seen[i], max[i]);
+		max[i] = attn_greatest(w, w->p + i * ATTN_KEYS, attn_seen(w, i, j0), max[i]);
 	}
 	/* Sixteen at a time: the arrays have room for as many more. */
-	for (i = w->first; i < nr_q; i += 16)
+	for (i = w->first; i < w->end; i += 16)
 		store16(w->scale + i, attn_exp(load16(w->scale + i), load16(max + i)));
-	for (i = w->first; i < nr_q; i++)
-		attn_weights(w->p + i * ATTN_KEYS, max[i], w->now.total + (h * nr_q + i) * 16,
+	for (i = w->first; i < w->end; i++)
+		attn_weights(w->p + i * ATTN_KEYS, max[i], w->now.total + (h * w->t->nr_q + i) * 16,
 			     w->scale[i]);
 }
 
-/* The values of @n rows from @v on: in the cache itself, or widened to @w->block. */
-static struct attn_values attn_values(struct attn_work *w, const uint8_t *v, uint32_t n)
+/* The values of @n rows: where they are, or widened to @w->block. */
+static struct attn_values attn_values(struct attn_work *w, struct attn_source v, uint32_t n)
 {
 	const struct fw_attn *t = w->t;
 	float *y = w->block;
 	uint32_t j;
 
 	if (w->few)
-		return (struct attn_values){ v, t->v_row_bytes, t->kv_type, &w->v_ahead };
-	for (j = 0; j < n; j++, v += t->v_row_bytes, y += w->wide) {
+		return (struct attn_values){ v.at, v.bytes, t->kv_type, &w->v_ahead };
+	for (j = 0; j < n; j++, v.at += v.bytes, y += w->wide) {
 		attn_ahead(&w->v_ahead, ATTN_LINES(t->kv_type, w->wide / LANES));
-		widen(y, v, t->head_dim, t->kv_type);
+		widen(y, v.at, t->head_dim, t->kv_type);
 		if (w->wide > t->head_dim)
 			memset(y + t->head_dim, 0, (w->wide - t->head_dim) * sizeof(float));
 	}
@@ -204,116 +217,169 @@ static void attn_weigh(uint32_t rows, float *sums, size_t wide, const float *sca
 	ATTN_TYPED(v->type, attn_weigh_rows, rows, sums, wide, scale, p, n, v, d, end)
 }
 
-/* The number of bits below the lowest one that is not set. */
-static uint32_t attn_run(uint64_t bits)
-{
-	return ~bits ? (uint32_t)__builtin_ctzll(~bits) : 64;
-}
-
-/* Adds the values of the keys @seen, run by run, weighted by @p, to a query's sums @acc. */
-static void attn_add_seen(float *acc, size_t wide, const float *p, uint64_t seen,
-			  const struct attn_values *v, uint32_t d, uint32_t end)
-{
-	struct attn_values at = *v;
-	const float one = 1;
-	uint32_t j, n;
-
-	for (; seen; seen &= ~(attn_below(n) << j)) {
-		j = (uint32_t)__builtin_ctzll(seen);
-		n = attn_run(seen >> j);
-		at.rows = v->rows + j * v->row_bytes;
-		attn_weigh(1, acc, wide, &one, p + j, n, &at, d, end);
-	}
-}
-
 /*
- * Adds elements @d to @end of the block's values, weighted by @p, to the sums @acc of a head's
- * queries: first those of the block's first keys that several queries attend to, and then the
- * others of each. A value that a query does not attend to must not be multiplied, not even by
- * weight 0.
+ * Adds elements @d to @end of the values from key @j0 on, weighted by @p, to the sums @acc of a
+ * head's queries, those of the block.
  */
-static void attn_add(struct attn_work *w, float *acc, const float *p, const struct attn_values *v,
-		     uint32_t d, uint32_t end)
+static void attn_add(struct attn_work *w, float *acc, uint64_t j0, const float *p,
+		     const struct attn_values *v, uint32_t d, uint32_t end)
 {
-	uint32_t nr_q = w->t->nr_q, most = w->few ? ATTN_FEW : ATTN_ROWS, i, k, rows, n;
-	uint64_t all;
+	uint32_t most = w->few ? ATTN_FEW : ATTN_ROWS, i, k, rows, seen;
+	const float one = 1;
+	struct attn_values later;
 
-	for (i = w->first; i < nr_q; i += rows) {
-		rows = nr_q - i < most ? nr_q - i : most;
-		for (k = i, all = ~0ull; k < i + rows; k++)
-			all &= w->seen[k];
-		n = attn_run(all);
-		attn_weigh(rows, acc + i * w->wide, w->wide, w->scale + i, p + i * ATTN_KEYS, n, v,
-			   d, end);
-		for (k = i; k < i + rows; k++)
-			attn_add_seen(acc + k * w->wide, w->wide, p + k * ATTN_KEYS,
-				      w->seen[k] & ~attn_below(n), v, d, end);
+	for (i = w->first; i < w->end; i += rows) {
+		rows = w->end - i < most ? w->end - i : most;
+		seen = attn_seen(w, i, j0);
+		attn_weigh(rows, acc + i * w->wide, w->wide, w->scale + i, p + i * ATTN_KEYS, seen,
+			   v, d, end);
+		/*
+		 * Later queries attend to more keys, which are added separately: a value that a
+		 * query does not attend to must not be multiplied, not even by weight 0.
+		 */
+		later = *v;
+		later.rows += seen * v->row_bytes;
+		for (k = i + 1; k < i + rows; k++)
+			if (attn_seen(w, k, j0) > seen)
+				attn_weigh(1, acc + k * w->wide, w->wide, &one,
+					   p + k * ATTN_KEYS + seen, attn_seen(w, k, j0) - seen,
+					   &later, d, end);
 	}
 }
 
-/* Sets @w->scaled to the weights times the scales of a block of @n rows of values, from @v on. */
-static void attn_scale(struct attn_work *w, const uint8_t *v, uint32_t n)
+/* Sets @w->scaled to the weights times the scales of a block of @n rows of values. */
+static void attn_scale(struct attn_work *w, struct attn_source v, uint32_t n)
 {
-	size_t row_bytes = w->t->v_row_bytes;
 	uint32_t i, j;
 	vf scale;
 
-	for (j = 0; j < n; j += LANES, v += LANES * row_bytes) {
-		scale = n - j < LANES ? load_scales_part(v, row_bytes, n - j)
-				      : load_scales(v, row_bytes);
-		for (i = w->first * ATTN_KEYS; i < w->t->nr_q * ATTN_KEYS; i += ATTN_KEYS)
+	for (j = 0; j < n; j += LANES, v.at += LANES * v.bytes) {
+		scale = n - j < LANES ? load_scales_part(v.at, v.bytes, n - j)
+				      : load_scales(v.at, v.bytes);
+		for (i = w->first * ATTN_KEYS; i < w->end * ATTN_KEYS; i += ATTN_KEYS)
 			store(w->scaled + i + j, load(w->p + i + j) * scale);
 	}
 }
 
-/* The keys of the block from @j0 on that the mask of @row lets it attend to; those before
- * @w->t->pos are not the mask's. */
-static uint64_t attn_masked(const struct attn_work *w, uint64_t row, uint64_t j0)
+/* The weights of the keys from @j0 on, which are rows @k, for the block's queries of head @h. */
+static void attn_block_keys(struct attn_work *w, uint32_t h, uint64_t j0, struct attn_source k)
 {
-	uint64_t mask = w->t->mask[row] | 1ull << row, pos = w->t->pos;
-
-	return pos < j0 ? mask >> (j0 - pos) : mask << (pos - j0) | attn_below(pos - j0);
+	attn_scores(w, w->q + h * w->t->nr_q, k, attn_seen(w, w->end - 1, j0));
+	attn_softmax(w, h, j0);
 }
 
-/* Sets which queries attend to which keys of the block from @j0 on. */
-static void attn_see(struct attn_work *w, uint64_t j0)
+/* And their values, rows @v. */
+static void attn_block_values(struct attn_work *w, uint32_t h, uint64_t j0, struct attn_source v)
 {
 	const struct fw_attn *t = w->t;
-	bool masked = t->mask && j0 + ATTN_KEYS > t->pos;
-	uint32_t i;
-
-	w->first = 0;
-	while (w->nr_keys[w->first] <= j0)
-		w->first++;
-	for (i = w->first; i < t->nr_q; i++) {
-		w->seen[i] = attn_below(w->nr_keys[i] - j0);
-		if (masked)
-			w->seen[i] &= attn_masked(w, (t->first + i) / t->group, j0);
-	}
-}
-
-/* Head @h and the block from @j0 on. */
-static void attn_block(struct attn_work *w, uint32_t h, uint64_t j0)
-{
-	const struct fw_attn *t = w->t;
-	size_t head = h * VNPU_KV_BYTES(t->kv_type, t->head_dim);
-	const uint8_t *k = (const uint8_t *)t->k + head + j0 * t->k_row_bytes,
-		      *v = (const uint8_t *)t->v + head + j0 * t->v_row_bytes;
 	float *acc = w->now.acc + (size_t)h * t->nr_q * w->wide;
-	uint64_t left = w->nr_keys[t->nr_q - 1] - j0;
-	uint32_t n = left < ATTN_KEYS ? (uint32_t)left : ATTN_KEYS, d;
-	struct attn_values values;
+	uint32_t n = attn_seen(w, w->end - 1, j0), d;
+	struct attn_values values = attn_values(w, v, n);
 
-	attn_scores(w, w->q + h * t->nr_q, k, n);
-	attn_softmax(w, h);
-	values = attn_values(w, v, n);
 	if (t->kv_type != VNPU_KV_Q8_0) {
-		attn_add(w, acc, w->p, &values, 0, w->wide);
+		attn_add(w, acc, j0, w->p, &values, 0, w->wide);
 		return;
 	}
 	for (d = 0; d < t->head_dim; d += VNPU_Q8_0_VALUES) {
-		attn_scale(w, v + d / VNPU_Q8_0_VALUES * VNPU_Q8_0_BYTES, n);
-		attn_add(w, acc, w->scaled, &values, d, d + VNPU_Q8_0_VALUES);
+		attn_scale(w, v, n);
+		attn_add(w, acc, j0, w->scaled, &values, d, d + VNPU_Q8_0_VALUES);
+		v.at += VNPU_Q8_0_BYTES;
+	}
+}
+
+/* Row @row of head @h of a cache. */
+static struct attn_source attn_row(const struct fw_attn *t, const void *cache, size_t row_bytes,
+				   uint32_t h, uint64_t row)
+{
+	return (struct attn_source){ (const uint8_t *)cache + row * row_bytes +
+					     h * VNPU_KV_BYTES(t->kv_type, t->head_dim),
+				     row_bytes };
+}
+
+/* A block of rows that all queries attend to, but for those after the last of each. */
+static void attn_plain_block(struct attn_work *w, uint64_t j0)
+{
+	const struct fw_attn *t = w->t;
+
+	w->first = 0;
+	w->end = t->nr_q;
+	while (w->nr_keys[w->first] <= j0)
+		w->first++;
+	for (uint32_t h = 0; h < t->heads; h++) {
+		attn_block_keys(w, h, j0, attn_row(t, t->k, t->k_row_bytes, h, j0));
+		attn_block_values(w, h, j0, attn_row(t, t->v, t->v_row_bytes, h, j0));
+	}
+}
+
+/* ---- masks ----------------------------------------------------------------------------------- */
+
+/* The lowest @n bits. */
+INLINE uint64_t attn_below(uint64_t n)
+{
+	return n < 64 ? (1ull << n) - 1 : ~0ull;
+}
+
+/* Copies the rows of head @h of a cache that are the keys from @j0 on of the block's queries. */
+static struct attn_source attn_copy(struct attn_work *w, const void *cache, size_t row_bytes,
+				    uint32_t h, uint64_t j0)
+{
+	const struct fw_attn *t = w->t;
+	size_t bytes = VNPU_KV_BYTES(t->kv_type, t->head_dim);
+	uint64_t mask = w->masks[w->first], skip = j0 > t->pos ? j0 - t->pos : 0, row;
+	uint32_t n = attn_seen(w, w->first, j0), j;
+
+	for (; skip; skip--)
+		mask &= mask - 1;
+	for (j = 0; j < n; j++) {
+		row = j0 + j;
+		if (row >= t->pos) {
+			row = t->pos + (uint64_t)__builtin_ctzll(mask);
+			mask &= mask - 1;
+		}
+		memcpy(w->copy + j * bytes, attn_row(t, cache, row_bytes, h, row).at, bytes);
+	}
+	return (struct attn_source){ w->copy, bytes };
+}
+
+/* A block that the mask is about: the queries of a row attend to the same keys. */
+static void attn_masked_block(struct attn_work *w, uint64_t j0)
+{
+	const struct fw_attn *t = w->t;
+	uint32_t h, left;
+
+	w->k_ahead = w->v_ahead = w->no_ahead;
+	for (w->first = 0; w->first < t->nr_q; w->first = w->end) {
+		left = t->group - (uint32_t)((t->first + w->first) % t->group);
+		w->end = left < t->nr_q - w->first ? w->first + left : t->nr_q;
+		for (h = 0; h < t->heads && w->nr_keys[w->first] > j0; h++) {
+			attn_block_keys(w, h, j0, attn_copy(w, t->k, t->k_row_bytes, h, j0));
+			attn_block_values(w, h, j0, attn_copy(w, t->v, t->v_row_bytes, h, j0));
+		}
+	}
+}
+
+/* What the mask lets row @row attend to: rows behind t->pos, its own included. The mask may change
+ * while it is read. */
+static uint64_t attn_mask(const struct fw_attn *t, uint64_t row)
+{
+	uint64_t mask = __atomic_load_n(&t->mask[row], __ATOMIC_RELAXED);
+
+	return (mask & attn_below(row)) | 1ull << row;
+}
+
+/* Sets the keys of the tile's queries. */
+static void attn_see(struct attn_work *w)
+{
+	const struct fw_attn *t = w->t;
+	uint64_t row, last = UINT64_MAX;
+
+	for (uint32_t i = 0; i < t->nr_q; i++, last = row) {
+		row = (t->first + i) / t->group;
+		w->nr_keys[i] = t->pos + row + 1;
+		if (!t->mask)
+			continue;
+		w->masks[i] = row == last ? w->masks[i - 1] : attn_mask(t, row);
+		w->nr_keys[i] = t->pos + (uint64_t)__builtin_popcountll(w->masks[i]);
 	}
 }
 
@@ -344,7 +410,7 @@ static void attn_segment(struct attn_work *w, uint64_t segment, uint64_t end)
 {
 	uint64_t j0 = segment * FW_ATTN_SEGMENT, stop = j0 + FW_ATTN_SEGMENT;
 	const struct fw_attn *t = w->t;
-	uint32_t queries = t->heads * t->nr_q, i, h;
+	uint32_t queries = t->heads * t->nr_q, i;
 
 	memset(w->now.acc, 0, (size_t)queries * w->wide * sizeof(float));
 	memset(w->now.total, 0, queries * 16 * sizeof(float));
@@ -353,9 +419,10 @@ static void attn_segment(struct attn_work *w, uint64_t segment, uint64_t end)
 	for (; j0 < stop && j0 < end; j0 += ATTN_KEYS) {
 		w->k_ahead = attn_next(t, t->k, t->k_row_bytes, j0 + ATTN_KEYS, end);
 		w->v_ahead = attn_next(t, t->v, t->v_row_bytes, j0 + ATTN_KEYS, end);
-		attn_see(w, j0);
-		for (h = 0; h < t->heads; h++)
-			attn_block(w, h, j0);
+		if (t->mask && j0 + ATTN_KEYS > t->pos)
+			attn_masked_block(w, j0);
+		else
+			attn_plain_block(w, j0);
 	}
 }
 
@@ -401,7 +468,9 @@ static size_t attn_place(const struct fw_attn *t, uint32_t h, uint32_t i, size_t
 
 static uint64_t attn_nr_keys(const struct fw_attn *t, uint32_t i)
 {
-	return t->pos + (t->first + i) / t->group + 1;
+	uint64_t row = (t->first + i) / t->group;
+
+	return t->pos + (t->mask ? (uint64_t)__builtin_popcountll(attn_mask(t, row)) : row + 1);
 }
 
 static void attn_result(float *y, const float *acc, const float *total, uint32_t dim)
@@ -447,11 +516,20 @@ static void attn_begin(struct attn_work *w, float *scratch)
 	w->before.total = w->before.acc + (size_t)queries * w->wide;
 	w->now.max = w->max[0];
 	w->before.max = w->max[1];
-	for (i = 0; i < t->nr_q; i++)
-		w->nr_keys[i] = attn_nr_keys(t, i);
+	w->copy = (uint8_t *)(w->before.total + queries * 16);
+	attn_see(w);
 	for (h = 0; h < t->heads; h++)
 		for (i = 0; i < t->nr_q; i++)
 			w->q[h * t->nr_q + i] = t->q + attn_place(t, h, i, t->ldq);
+}
+
+static uint64_t attn_most_keys(const struct attn_work *w)
+{
+	uint64_t most = 0;
+
+	for (uint32_t i = 0; i < w->t->nr_q; i++)
+		most = w->nr_keys[i] > most ? w->nr_keys[i] : most;
+	return most;
 }
 
 static void kernel_attn(const struct fw_attn *t, void *scratch)
@@ -462,7 +540,7 @@ static void kernel_attn(const struct fw_attn *t, void *scratch)
 	uint32_t h, i, n = 0;
 
 	attn_begin(&w, scratch);
-	end = w.nr_keys[t->nr_q - 1];
+	end = attn_most_keys(&w);
 	if (t->part) {
 		attn_segment(&w, t->segment, end);
 		attn_leave(&w);

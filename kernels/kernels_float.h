@@ -332,18 +332,6 @@ INLINE struct v16 first16(struct v16 v, unsigned int n, float fill)
 	return v;
 }
 
-/* The lanes of v with their bit of @bits set, the others @fill. */
-INLINE struct v16 choose16(uint32_t bits, struct v16 v, float fill)
-{
-	const vi iota = IOTA;
-
-#define CHOOSE(i)                                                                          \
-	v.p##i = choose(((vi)SPLAT((int32_t)bits) >> (iota + i * LANES) & 1) != 0, v.p##i, \
-			splat(fill));
-	EACH(CHOOSE)
-	return v;
-}
-
 INLINE float reduce_sum(struct v16 v)
 {
 	float t[16];

@@ -260,15 +260,15 @@ struct npu_tensor *npu_attn(struct npu_graph *g, struct npu_tensor *q, struct np
 /* How npu_attn_mask() differs from npu_attn(). */
 struct npu_attn_options {
 	/*
-	 * NPU_U64 [rows][1], rows at most 64: of the rows of this graph row r attends to its own
-	 * and to those j < r for which bit j of mask[r] is set, as a node of a token tree to its
-	 * ancestors (CoordGen 3.1). Rows before params[pos] are not masked.
+	 * NPU_U64 [rows][1], rows at most 64 and head_dim at most 512: of the rows of this graph
+	 * row r attends to its own and to those j < r for which bit j of mask[r] is set, as a node
+	 * of a token tree to its ancestors (CoordGen 3.1). Rows before params[pos] are not masked.
 	 */
 	struct npu_tensor *mask;
 };
 /*
- * npu_attn() with @options. What a row does not attend to has no influence on its result, which for
- * a mask of ones has the bits of npu_attn(). The device needs ISA 1.10.
+ * npu_attn() with @options. A row's result has the bits of npu_attn() in a cache without the rows
+ * to which it does not attend. The device needs ISA 1.10.
  *
  *	m = npu_graph_input(g, "ancestors", NPU_U64, rows, 1);
  *	y = npu_attn_mask(g, q, k, v, heads, kv_heads, scale, pos,

@@ -151,6 +151,11 @@ struct npu_tensor *npu_attn_mask(struct npu_graph *g, struct npu_tensor *q, stru
 			   VNPU_MASK_ROWS);
 		return NULL;
 	}
+	if (heads && q->cols / heads > VNPU_MASK_HEAD_DIM) {
+		graph_fail(g, -EINVAL, "attn_mask: heads of %u values, with a mask at most %d",
+			   q->cols / heads, VNPU_MASK_HEAD_DIM);
+		return NULL;
+	}
 	return graph_attn(g, "attn_mask", op);
 }
 

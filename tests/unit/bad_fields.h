@@ -524,6 +524,7 @@ static const struct bad_field bad_stream[] = {
 	OUT(ATTN_MASK, attn_mask, attn.y),
 	DIM(ATTN_MASK, attn_mask, attn.rows),
 	CMD(ATTN_MASK, attn_mask, attn.rows, VNPU_MASK_ROWS + 1),
+	CMD(ATTN_MASK, attn_mask, attn.head_dim, VNPU_MASK_HEAD_DIM + 1),
 	CMD(ATTN_MASK, attn_mask, attn.kv_heads, 4),
 	CMD(ATTN_MASK, attn_mask, attn.ctx_rows, 8),
 	CMD(ATTN_MASK, attn_mask, attn.ldq, 107),

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
  * Attention of rows that do not attend to all keys before them: every instruction set gives the
- * bits of the portable kernels, which keep the bound of docs/isa.md; what a row does not attend to
- * has no influence on it.
+ * bits of the portable kernels, which keep the bound of docs/isa.md; a row has the bits of a cache
+ * without what it does not attend to, which has no influence on it.
  */
 #include "fw_attn_data.h"
 
@@ -92,6 +92,61 @@ static void a_mask_of_all_rows_before_gives_the_bits_without_a_mask(void **state
 	}
 }
 
+/* Moves the cache's rows that row @r attends to in front of the others, and makes it their last. */
+static struct fw_attn alone(const struct attn *x, uint32_t r, uint8_t *k, uint8_t *v)
+{
+	struct fw_attn t = x->t;
+	uint64_t to = 0;
+
+	for (uint64_t j = 0; j < x->keys; j++) {
+		if (!attn_sees(x, r, j))
+			continue;
+		memcpy(k + to * t.k_row_bytes, x->k + j * t.k_row_bytes,
+		       VNPU_KV_BYTES(t.kv_type, t.heads * t.head_dim));
+		memcpy(v + to * t.v_row_bytes, x->v + j * t.v_row_bytes,
+		       VNPU_KV_BYTES(t.kv_type, t.heads * t.head_dim));
+		to++;
+	}
+	t.q += r * t.ldq;
+	t.k = k;
+	t.v = v;
+	t.nr_q = t.group;
+	t.pos = to - 1;
+	t.mask = NULL;
+	return t;
+}
+
+static void a_row_has_the_bits_of_a_cache_without_the_others(void **state)
+{
+	struct fw_attn t;
+	uint8_t *k, *v;
+	struct attn x;
+	float *y, *one;
+
+	rng_seed(__func__);
+	for (uint32_t round = 0; round < 40; round++) {
+		mask_random(&x, round, 1200);
+		y = need(attn_results(&x) * 4);
+		one = need(x.t.ldy * 4);
+		k = need(x.keys * x.t.k_row_bytes);
+		v = need(x.keys * x.t.v_row_bytes);
+		attn_same_everywhere(&x, y, "attn with a mask");
+		for (uint32_t r = 0; r < x.rows; r++) {
+			uint32_t cols = x.t.heads * x.t.group * x.t.head_dim;
+
+			t = alone(&x, r, k, v);
+			t.y = one;
+			sets[rng_below(nr_sets)]->attn(&t, x.scratch);
+			assert_same(one, y + r * cols, cols, "any set", "attn of a row alone");
+		}
+		mask_free(&x);
+		free(y);
+		free(one);
+		free(k);
+		free(v);
+	}
+}
+
 /* Fills the key and the value of @row with what spreads to all that multiplies it. */
 static void spoil(struct attn *x, uint32_t row)
 {
@@ -137,6 +192,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(masked_attention_keeps_its_bound_on_every_isa),
 		cmocka_unit_test(a_mask_of_all_rows_before_gives_the_bits_without_a_mask),
+		cmocka_unit_test(a_row_has_the_bits_of_a_cache_without_the_others),
 		cmocka_unit_test(rows_that_are_masked_out_have_no_influence),
 	};
 

@@ -627,12 +627,13 @@ struct vnpu_cmd_attn {
 /*
  * ATTN_MASK (1.10): ATTN by rows that do not see all rows before them, such as the nodes of a token
  * tree, which see their ancestors (CoordGen 3.1). mask u64[rows], in memory; rows is at most
- * VNPU_MASK_ROWS. With p = params[pos_param], query row r attends to the cache rows 0..p - 1, to
- * those p + j, j < r, of which bit j of mask[r] is set, and to its own, p + r. Its bits r and above
- * do not matter. Rows of the cache that it does not attend to contribute nothing, not even a NaN.
- * Where all bits are set, the result has the bits of ATTN.
+ * VNPU_MASK_ROWS, and head_dim at most VNPU_MASK_HEAD_DIM. With p = params[pos_param], query row r
+ * attends to the cache rows 0..p - 1, to those p + j, j < r, of which bit j of mask[r] is set, and
+ * to its own, p + r. Its bits r and above do not matter. Rows of the cache that it does not attend
+ * to contribute nothing, not even a NaN: the result has the bits of ATTN in a cache without them.
  */
 #define VNPU_MASK_ROWS 64
+#define VNPU_MASK_HEAD_DIM 512
 
 struct vnpu_cmd_attn_mask {
 	struct vnpu_cmd_attn attn;
