@@ -9,9 +9,9 @@
  * it, or left to attn_fold() if other tiles compute the other segments. A tile of several heads
  * takes them in turn, block by block: so it reads the cache in order, whole rows at a time.
  *
- * With a mask, a query's keys are the rows that it attends to, counted without the others. Blocks of
- * rows that all queries attend to are as without one. From the block on in which the mask begins,
- * the rows of each query's keys are copied to where they would be without the others.
+ * With a mask, a query's keys are the rows that it attends to, counted without the others. Blocks
+ * of rows that all queries attend to are as without one. From the block on in which the mask
+ * begins, the rows of each query's keys are copied to where they would be without the others.
  *
  * The operations for a query, and so its bits, depend only on its own keys:
  *

@@ -442,7 +442,7 @@ struct llm_tree_stats {
 	uint64_t rows; /* of their graphs, padding included */
 	uint64_t kept; /* tokens */
 	uint64_t ns, keep_ns; /* of the passes, and of llm_tree_keep() */
-	uint64_t bytes; /* of memory for them: logits, and scratch memory of attention */
+	uint64_t bytes; /* of memory for them, once there is a tree: mostly its logits */
 };
 
 /* How the weights were loaded, once they are: of the engine, on the wall clock. */

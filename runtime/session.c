@@ -40,6 +40,8 @@
 #define DEFAULT_MAX_CTX 4096
 /* The first ISA whose records say what workers were busy with: 1.6 */
 #define MEASURED_ISA (1u << 16 | 6)
+/* The first ISA with positions and masks for token trees: 1.10 */
+#define MASKED_ISA (1u << 16 | 10)
 /* Limit of the NPU's operands: VNPU_MAX_DIM */
 #define MAX_ROWS (1u << 24)
 
@@ -57,6 +59,7 @@ static struct plan_options session_plan(const struct llm_engine *e)
 		.widths = e->own_widths ? e->widths : NULL,
 		.shadow = e->shadow.inputs ? &e->shadow : NULL,
 		.attention = e->attention,
+		.masks = !e->info.device || e->info.device->isa_version >= MASKED_ISA,
 		.cut = e->cut,
 		.cut_ud = e->cut_ud,
 	};

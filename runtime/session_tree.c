@@ -18,6 +18,9 @@ static int check_tree(const struct llm_session *s, const struct llm_tree *tree)
 			return llm_fail(-EINVAL, "node %u of a tree has the parent %u, %s", i,
 					tree->parents[i],
 					i ? "not an earlier node" : "but the root's is 0");
+	if (s->engine->info.head_dim > VNPU_MASK_HEAD_DIM)
+		return llm_fail(-ENOTSUP, "heads of %u values; the nodes of a tree have at most %d",
+				s->engine->info.head_dim, VNPU_MASK_HEAD_DIM);
 	if (s->engine->attention && s->engine->info.choices.decode == LLM_DECODE_SPARSE)
 		return llm_fail(-ENOTSUP,
 				"the nodes of a tree have full attention; choose decode full");

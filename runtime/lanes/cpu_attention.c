@@ -10,6 +10,7 @@ struct attention_pass {
 	struct lane_memory *m;
 	unsigned int index, pos, n;
 	size_t row;
+	const struct lane_tree *tree; /* as in lane_call */
 };
 
 /* Tiles of a KV head's queries, which are all rows of the heads that share it. */
@@ -43,6 +44,7 @@ static void task_attention(void *arg, unsigned int task, unsigned int worker)
 		/* The tiles with the most keys first, for balance. */
 		.first = (uint64_t)(tiles - 1 - task % tiles) * most,
 		.pos = p->pos,
+		.mask = p->tree ? p->tree->ancestors : NULL,
 		.k = (char *)lane_kv(m, lane_k_off(m, p->index), 0) + kv_head * head_bytes,
 		.v = (char *)lane_kv(m, lane_v_off(m, p->index), 0) + kv_head * head_bytes,
 		.k_row_bytes = m->kv_row_bytes,
@@ -64,6 +66,7 @@ void lane_cpu_attention(struct lane_memory *m, const struct lane_call *call)
 		.pos = call->pos,
 		.n = call->chunk->n,
 		.row = call->chunk->row,
+		.tree = call->tree,
 	};
 
 	llm_pool_run(m->loaded->pool, task_attention, &p,

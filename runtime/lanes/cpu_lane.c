@@ -201,10 +201,7 @@ static void run_op(struct lane_memory *m, const struct lane_call *call)
 		llm_pool_run(pool, task_rope, &p, rows);
 		break;
 	case LLM_OP_ATTN:
-		if (call->tree)
-			lane_cpu_tree(m, call);
-		else
-			lane_cpu_attention(m, call);
+		lane_cpu_attention(m, call);
 		remove_columns(m, call, &m->att, model->q_dim);
 		break;
 	case LLM_OP_FFN_NORM:

@@ -19,6 +19,7 @@ struct graph_builder {
 	enum npu_dtype kv; /* of the caches */
 	int pos;
 	struct npu_tensor *inv_freq;
+	struct npu_tensor *depths, *ancestors; /* of a token tree; NULL: rows are a sequence */
 	char prefix[32]; /* of the weights' symbols */
 	char name[48];
 };
@@ -44,6 +45,8 @@ struct npu_tensor *builder_cache(struct graph_builder *b, const char *which);
 /* Norms of the heads, if the model has them, and RoPE. @norm: LLM_LAYER_Q_NORM or _K_NORM. */
 struct npu_tensor *builder_heads(struct graph_builder *b, struct npu_tensor *x, unsigned int heads,
 				 unsigned int norm);
+struct npu_tensor *builder_attention(struct graph_builder *b, struct npu_tensor *q,
+				     struct npu_tensor *k, struct npu_tensor *v);
 /* inv_freq and the param "pos", which RoPE and caches need; kv_rows of the caches. */
 void builder_positions(struct graph_builder *b, const struct llm_loaded *loaded,
 		       unsigned int kv_rows);

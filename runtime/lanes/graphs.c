@@ -19,8 +19,8 @@ const char *llm_graph_name(enum llm_graph which)
 {
 	static const char *const names[LLM_NR_GRAPHS] = {
 		[LLM_GRAPH_SLICE] = "slice",   [LLM_GRAPH_SUBGRAPH] = "subgraph",
-		[LLM_GRAPH_LAYERS] = "layers", [LLM_GRAPH_TOKEN] = "token",
-		[LLM_GRAPH_HEAD] = "head",
+		[LLM_GRAPH_LAYERS] = "layers", [LLM_GRAPH_TREE] = "tree",
+		[LLM_GRAPH_TOKEN] = "token",   [LLM_GRAPH_HEAD] = "head",
 	};
 
 	return names[which];
@@ -154,10 +154,25 @@ struct npu_tensor *builder_cache(struct graph_builder *b, const char *which)
 struct npu_tensor *builder_heads(struct graph_builder *b, struct npu_tensor *x, unsigned int heads,
 				 unsigned int norm)
 {
+	enum npu_rope_mode mode = b->m->rope_halves ? NPU_ROPE_HALVES : NPU_ROPE_ADJACENT;
+
 	if (norm == LLM_LAYER_Q_NORM ? b->m->layers[0].q_norm : b->m->layers[0].k_norm)
 		x = npu_rmsnorm(b->g, x, builder_vector(b, norm, b->m->head_dim), b->m->eps);
-	return npu_rope(b->g, x, b->inv_freq, heads, b->pos,
-			b->m->rope_halves ? NPU_ROPE_HALVES : NPU_ROPE_ADJACENT);
+	if (b->depths)
+		return npu_rope_at(b->g, x, b->inv_freq, b->depths, heads, b->pos, mode);
+	return npu_rope(b->g, x, b->inv_freq, heads, b->pos, mode);
+}
+
+struct npu_tensor *builder_attention(struct graph_builder *b, struct npu_tensor *q,
+				     struct npu_tensor *k, struct npu_tensor *v)
+{
+	const struct npu_attn_options options = { .mask = b->ancestors };
+	float scale = 1.0f / sqrtf((float)b->m->head_dim);
+
+	if (b->ancestors)
+		return npu_attn_mask(b->g, q, k, v, b->m->n_head, b->m->n_head_kv, scale, b->pos,
+				     &options);
+	return npu_attn(b->g, q, k, v, b->m->n_head, b->m->n_head_kv, scale, b->pos);
 }
 
 static struct npu_tensor *build_attention(struct graph_builder *b, struct npu_tensor *x)
@@ -174,8 +189,7 @@ static struct npu_tensor *build_attention(struct graph_builder *b, struct npu_te
 	npu_store_rows(b->g, k, k_cache, b->pos);
 	npu_store_rows(b->g, builder_matmul(b, &in, LLM_ATTN_V), v_cache, b->pos);
 	in = (struct graph_input){ 0 };
-	in.x = npu_attn(b->g, q, k_cache, v_cache, m->n_head, m->n_head_kv,
-			1.0f / sqrtf((float)m->head_dim), b->pos);
+	in.x = builder_attention(b, q, k_cache, v_cache);
 	return builder_matmul(b, &in, LLM_ATTN_OUTPUT);
 }
 
@@ -214,10 +228,13 @@ static void build_graph(struct graph_builder *b, enum llm_graph which)
 {
 	struct npu_tensor *x = npu_graph_input(b->g, "x", NPU_F32, b->rows, b->m->n_embd);
 
-	if (which != LLM_GRAPH_HEAD) {
-		x = build_layers(b, x);
+	if (which == LLM_GRAPH_TREE) {
+		b->depths = npu_graph_input(b->g, "depths", NPU_U32, b->rows, 1);
+		b->ancestors = npu_graph_input(b->g, "ancestors", NPU_U64, b->rows, 1);
 	}
-	if (which == LLM_GRAPH_LAYERS)
+	if (which != LLM_GRAPH_HEAD)
+		x = build_layers(b, x);
+	if (which == LLM_GRAPH_LAYERS || which == LLM_GRAPH_TREE)
 		npu_graph_output(b->g, "y", x);
 	else
 		npu_graph_output(b->g, "logits", build_head(b, x));

@@ -18,6 +18,7 @@ enum llm_graph {
 	LLM_GRAPH_SLICE, /* x -> columns of an operator's matrices: llm_graph_build_slice() */
 	LLM_GRAPH_SUBGRAPH, /* operators of a layer: llm_graph_build_subgraph() */
 	LLM_GRAPH_LAYERS, /* x -> y, all layers; param pos */
+	LLM_GRAPH_TREE, /* the same of a token tree: depths u32, ancestors u64 of each row */
 	LLM_GRAPH_TOKEN, /* x -> logits: all layers, output norm and output matrix; param pos */
 	LLM_GRAPH_HEAD, /* x -> logits: the output norm and the output matrix */
 	LLM_NR_GRAPHS,

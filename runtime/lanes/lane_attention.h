@@ -85,12 +85,8 @@ void lane_attention_truncate(struct lane_memory *memory, unsigned int pos);
 
 /* ---- inside: on the CPU (cpu_attention.c, cpu_scale.c, cpu_heads.c, cpu_block.c) ---- */
 
-/* LLM_OP_ATTN: every key. */
+/* LLM_OP_ATTN: every key, or of a token tree those that a node sees. */
 void lane_cpu_attention(struct lane_memory *m, const struct lane_call *call);
-/* The same of a token tree, whose nodes see their ancestors only (cpu_tree.c). */
-void lane_cpu_tree(struct lane_memory *m, const struct lane_call *call);
-/* Bytes of scratch memory that each thread needs for it. */
-size_t lane_tree_scratch(const struct lane_memory *memory);
 /* LANE_HEADS on the CPU: LLM_OP_SCALE, or the first stage of attention, with those that follow. */
 void lane_cpu_heads(struct lane_memory *m, const struct lane_call *call);
 /* Attention block, all of it (cpu_block.c). */

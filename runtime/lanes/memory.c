@@ -105,8 +105,7 @@ uint64_t lane_memory_bytes(const struct lane_memory *m, const struct shape *shap
 		return bytes;
 	return bytes + (uint64_t)rows * lane_shadow_cols(m->loaded) * sizeof(float) +
 	       m->all_memory.bytes +
-	       (uint64_t)m->scratch_floats * sizeof(float) * m->loaded->threads +
-	       (uint64_t)m->tree_bytes * m->loaded->threads +
+	       (uint64_t)m->scratch_floats * sizeof(float) * m->loaded->threads + m->tree.bytes +
 	       lane_embedding_bytes(&m->loaded->model);
 }
 
@@ -154,22 +153,18 @@ int lane_memory_want_all(struct lane_memory *m)
 
 uint64_t lane_memory_tree_bytes(const struct lane_memory *m)
 {
-	return m->tree_scratch ? m->all_memory.bytes + m->tree_bytes * m->loaded->threads : 0;
+	return m->tree.bytes ? m->tree.bytes + m->all_memory.bytes : 0;
 }
 
 int lane_memory_want_tree(struct lane_memory *m)
 {
-	size_t bytes = (lane_tree_scratch(m) + AREA_ALIGN - 1) / AREA_ALIGN * AREA_ALIGN;
 	int err = lane_memory_want_all(m);
 
-	if (err || m->tree_scratch)
+	if (err || m->tree.data)
 		return err;
-	m->tree_scratch = aligned_alloc(AREA_ALIGN, bytes * m->loaded->threads);
-	if (!m->tree_scratch)
-		return llm_fail(-ENOMEM, "no memory for token trees for %u threads, %zu bytes each",
-				m->loaded->threads, bytes);
-	m->tree_bytes = bytes;
-	return 0;
+	return llm_memory_alloc(m->loaded, &m->tree,
+				LANE_TREE_ANCESTORS + LLM_MAX_TREE * sizeof(uint64_t),
+				"memory for token trees");
 }
 
 void lane_memory_fini(struct lane_memory *m)
@@ -177,10 +172,10 @@ void lane_memory_fini(struct lane_memory *m)
 	llm_memory_free(&m->kv);
 	llm_memory_free(&m->work);
 	llm_memory_free(&m->all_memory);
+	llm_memory_free(&m->tree);
 	lane_shadow_fini(m);
 	lane_attention_fini(m);
 	free(m->scratch);
-	free(m->tree_scratch);
 	free(m->embedding);
 	memset(m, 0, sizeof(*m));
 }

@@ -58,8 +58,9 @@ struct lane_memory {
 	struct lane_removed removed;
 	float *scratch; /* [threads of the CPU lane][scratch_floats] */
 	size_t scratch_floats;
-	char *tree_scratch; /* [threads][tree_bytes], allocated for the first token tree */
-	size_t tree_bytes;
+	/* Of a token tree in a program of the NPU: depths and ancestors, padding included.
+	 * Allocated for the first tree. */
+	struct llm_memory tree;
 	void *embedding; /* a row as the file has it */
 };
 
@@ -80,7 +81,9 @@ uint64_t lane_memory_bytes(const struct lane_memory *m, const struct shape *shap
 			   unsigned int rows);
 /* Allocates memory for all tokens' logits, once. 0 or -ENOMEM. */
 int lane_memory_want_all(struct lane_memory *m);
-/* Allocates memory for token trees, once: that, and what attention needs. 0 or -ENOMEM. */
+#define LANE_TREE_DEPTHS 0 /* u32[LLM_MAX_TREE] */
+#define LANE_TREE_ANCESTORS (LLM_MAX_TREE * sizeof(uint32_t)) /* u64[LLM_MAX_TREE] */
+/* Allocates memory for token trees, that included, once. 0 or -ENOMEM. */
 int lane_memory_want_tree(struct lane_memory *m);
 uint64_t lane_memory_tree_bytes(const struct lane_memory *m);
 void lane_memory_fini(struct lane_memory *m);

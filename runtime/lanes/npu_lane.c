@@ -292,7 +292,9 @@ static int find_layers(struct npu_lane *n, const struct lane_call *call,
 {
 	bool token = call->chunk->rows == 1;
 	const struct npu_whole whole = {
-		.graph = token ? LLM_GRAPH_TOKEN : LLM_GRAPH_LAYERS,
+		.graph = token	      ? LLM_GRAPH_TOKEN
+			 : call->tree ? LLM_GRAPH_TREE
+				      : LLM_GRAPH_LAYERS,
 		.rows = call->chunk->rows,
 		.x = &n->lane.memory->x,
 		.y = token ? logits_of(n, call) : &n->lane.memory->y,
@@ -309,6 +311,21 @@ static void pad_chunk(const struct npu_lane *n, const struct lane_chunk *c)
 
 	memset(n->lane.memory->x.data + (c->row + c->n) * n_embd, 0,
 	       (c->rows - c->n) * n_embd * sizeof(float));
+}
+
+/* Padding is nodes without ancestors, at the root's position. */
+static void set_tree(const struct npu_lane *n, const struct lane_call *call)
+{
+	char *tree = n->lane.memory->tree.data;
+	uint32_t *depths = (uint32_t *)(tree + LANE_TREE_DEPTHS);
+	uint64_t *ancestors = (uint64_t *)(tree + LANE_TREE_ANCESTORS);
+
+	for (uint32_t i = 0; i < call->chunk->rows; i++) {
+		bool padding = i >= call->chunk->n;
+
+		depths[i] = padding ? 0 : call->tree->depths[i];
+		ancestors[i] = padding ? 1ull << i : call->tree->ancestors[i];
+	}
 }
 
 static int find_chunk(struct npu_lane *n, const struct lane_call *call,
@@ -332,6 +349,8 @@ static int begin_chunk(struct npu_lane *n, const struct lane_call *call, uint64_
 	if (err)
 		return err;
 	pad_chunk(n, call->chunk);
+	if (call->tree)
+		set_tree(n, call);
 	if (npu_job_param(bindings[0]->job, "pos", call->pos))
 		return llm_fail(-EINVAL, "%s", npu_error());
 	return submit(n, bindings, nr, seqno);

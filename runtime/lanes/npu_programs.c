@@ -302,6 +302,15 @@ static int bind_slice_rows(struct npu_binding *b, const struct lane_slice *slice
 	return err;
 }
 
+static int bind_tree(const struct npu_programs *p, struct npu_job *job, unsigned int rows)
+{
+	struct npu_buffer *buf = p->memory->tree.buf;
+	int err = bind(job, "depths", buf, LANE_TREE_DEPTHS, rows * sizeof(uint32_t));
+
+	return err ? err
+		   : bind(job, "ancestors", buf, LANE_TREE_ANCESTORS, rows * sizeof(uint64_t));
+}
+
 static int bind_whole_rows(const struct npu_programs *p, struct npu_binding *b,
 			   const struct npu_whole *whole)
 {
@@ -312,7 +321,11 @@ static int bind_whole_rows(const struct npu_programs *p, struct npu_binding *b,
 
 	if (err)
 		return err;
-	if (whole->graph == LLM_GRAPH_LAYERS)
+	if (whole->graph == LLM_GRAPH_TREE)
+		err = bind_tree(p, b->job, whole->rows);
+	if (err)
+		return err;
+	if (whole->graph == LLM_GRAPH_LAYERS || whole->graph == LLM_GRAPH_TREE)
 		return bind_area(b->job, "y", whole->y, (size_t)whole->x_row * model->n_embd,
 				 whole->rows * row_bytes);
 	return bind_area(b->job, "logits", whole->y, 0,
@@ -582,7 +595,7 @@ int npu_programs_whole(struct npu_programs *p, const struct npu_whole *whole, np
 		return err < 0 ? err : 0;
 	if (fresh && whole->graph != LLM_GRAPH_HEAD)
 		err = bind_layers(p, (*out)->job);
-	if (fresh && !err && whole->graph != LLM_GRAPH_LAYERS)
+	if (fresh && !err && (whole->graph == LLM_GRAPH_TOKEN || whole->graph == LLM_GRAPH_HEAD))
 		err = bind_head(p, (*out)->job);
 	if (!err)
 		err = bind_whole_rows(p, *out, whole);

@@ -138,8 +138,7 @@ static void add_attention(struct values *v)
 {
 	struct graph_builder *b = v->b;
 
-	v->of[LANE_ATT] = npu_attn(b->g, v->of[LANE_Q], v->k_cache, v->v_cache, b->m->n_head,
-				   b->m->n_head_kv, 1.0f / sqrtf((float)b->m->head_dim), b->pos);
+	v->of[LANE_ATT] = builder_attention(b, v->of[LANE_Q], v->k_cache, v->v_cache);
 }
 
 static void add_gate_up(struct values *v)

@@ -226,8 +226,10 @@ static void add_chunk(struct builder *b)
 	const struct chunk_logits wanted = logits_of(b);
 	bool many = b->plan->pass.logits != PLAN_LOGITS_LAST;
 	bool whole = plan_is_whole(b) && !b->o->observe;
-	/* With a token's graph come its logits. */
-	bool logits = whole && wanted.first < wanted.end && (!many || b->chunk->rows == 1);
+	/* With a token's graph come its logits, and after a tree's or a prompt's last chunk
+	 * those that are wanted. */
+	bool logits = whole && wanted.first < wanted.end &&
+		      (!many || b->chunk->rows == 1 || b->plan->pass.tree);
 	struct soc_op copy = plan_vector(b->rows, b->o->shape->dim, FLOAT_OPS_COPY);
 	struct lane_work embed;
 	uint32_t begin;

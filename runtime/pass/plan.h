@@ -87,6 +87,9 @@ struct plan_options {
 	void (*cut)(void *ud, const struct partition_options *o, uint32_t m, uint64_t k, uint64_t n,
 		    struct cut *cut);
 	void *cut_ud;
+	/* The NPU has attention with masks (ISA 1.10): a token tree is one graph where a token is;
+	 * false: its floats are computed one operator at a time, on the host. */
+	bool masks;
 	enum plan_launch launches; /* AUTO but for experiments */
 	bool observe; /* every operator has a task and a result of its own, whatever is one graph */
 	struct plan_calls calls;

@@ -59,7 +59,8 @@ uint32_t plan_add_task(struct builder *b, const struct lane_work *work, uint16_t
 uint32_t plan_add(struct builder *b, const struct lane_work *work, const struct soc_op *op);
 /* The work of an operator; the next one leads all others if builder.leads says so. */
 struct lane_work plan_work(struct builder *b, uint32_t layer, enum llm_op op);
-/* Everything after the embedding as one work, with the last token's logits if @logits. */
+/* Everything after the embedding as one work, with the last token's logits if @logits, or those of
+ * all nodes of a tree. */
 struct lane_work plan_whole_work(const struct builder *b, enum llm_op op, bool logits);
 
 /* ---- costs ---- */

@@ -69,15 +69,20 @@ enum soc_lane plan_lane(const struct builder *b, enum llm_op op)
  */
 bool plan_is_whole(const struct builder *b)
 {
+	bool tree = b->plan->pass.tree && b->chunk->rows > 1;
+
 	/* The layers that are there are computed before the others are; and a graph has full
 	 * attention. */
-	if (plan_is_cold(b->o) || plan_is_sparse(b) || (b->plan->pass.tree && b->chunk->rows > 1))
+	if (plan_is_cold(b->o) || plan_is_sparse(b))
+		return false;
+	/* The padding of a tree's graph needs room behind the context. */
+	if (tree && !(b->o->masks && plan_pads_chunks(b->o)))
 		return false;
 	switch (b->o->choices.placement) {
 	case LLM_PLACE_NPU:
 		return true;
 	case LLM_PLACE_FINE:
-		return !b->o->soc && b->chunk->rows == 1;
+		return !b->o->soc && (b->chunk->rows == 1 || tree);
 	case LLM_PLACE_LINEAR:
 		return !b->o->soc && b->token;
 	default:
@@ -182,8 +187,10 @@ struct lane_work plan_whole_work(const struct builder *b, enum llm_op op, bool l
 		.what = LANE_CHUNK,
 		.op = op,
 		.chunk = b->c,
-		.logits_row = b->chunk->n - 1,
-		.logits = logits,
+		.logits_row = b->plan->pass.tree ? 0 : b->chunk->n - 1,
+		.logits = !logits	       ? 0
+			  : b->plan->pass.tree ? b->chunk->n
+					       : 1,
 	};
 }
 

@@ -495,7 +495,9 @@ int pass_prepare(struct pass_runner *r, unsigned int n, bool tree)
 		.logits = tree ? PLAN_LOGITS_ALL : PLAN_LOGITS_LAST,
 		.tree = tree,
 	};
-	const struct pass pass = { .n = n, .all = tree };
+	/* Graphs have the shape of a tree as an input. */
+	static const struct lane_tree any;
+	const struct pass pass = { .n = n, .all = tree, .tree = tree ? &any : NULL };
 	struct plan *plan = make_plan(r, &p);
 	struct pass_state s = { .r = r, .pass = &pass, .plan = plan };
 	int err = plan ? prepare(&s) : -ENOMEM;

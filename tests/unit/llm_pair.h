@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* An engine of a random model with two sessions that are to be the same. Include cmocka.h before. */
+/* An engine of a random model, with two sessions that are to be the same. After cmocka.h. */
 #ifndef LLM_PAIR_H
 #define LLM_PAIR_H
 

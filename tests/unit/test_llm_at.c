@@ -237,10 +237,9 @@ static void test_only_chosen_rows_are_paid_for(void **state)
 		llm_session_free(s);
 		llm_engine_close(engine);
 	}
-	print_message(
-		"512 tokens: %.1f ms, with 64 positions %.1f, with all %.1f; output matrix %.1f and "
-		"%.1f\n",
-		ns[0] / 1e6, ns[1] / 1e6, ns[2] / 1e6, head_ns[1] / 1e6, head_ns[2] / 1e6);
+	print_message("512 tokens: %.1f ms, with 64 positions %.1f, with all %.1f\n", ns[0] / 1e6,
+		      ns[1] / 1e6, ns[2] / 1e6);
+	print_message("output matrix: %.1f and %.1f\n", head_ns[1] / 1e6, head_ns[2] / 1e6);
 	assert_true(ns[0] < ns[1] && ns[1] < ns[2]);
 	assert_true(!head_ns[0] && 4 * head_ns[1] < head_ns[2]);
 }

@@ -272,6 +272,76 @@ static void a_session_that_went_back_computes_the_same(void **state)
 	tiny_free(&c.t);
 }
 
+/* The logits of a random path that was kept of a random tree behind @n tokens, and of a prompt
+ * behind it: [2][n_vocab]; or by evaluating the path token by token. */
+static void go_on(const struct calibrated *c, const struct llm_options *o,
+		  const struct llm_tree *tree, const uint8_t *path, unsigned int n, float *logits)
+{
+	struct llm_engine *engine = open_engine(o);
+	struct llm_session *s = new_session(engine, MAX_TOKENS);
+	size_t bytes = c->t.c.n_vocab * sizeof(*logits);
+
+	eval(s, c->ids, 200);
+	if (tree && (llm_verify_tree(s, tree) || llm_tree_keep(s, path, n)))
+		fail_msg("%s", llm_error());
+	for (unsigned int i = 0; i < n && !tree; i++)
+		eval(s, c->ids + path[i], 1);
+	memcpy(logits, llm_session_logits(s), bytes);
+	eval(s, c->ids + 202, 100);
+	memcpy(logits + c->t.c.n_vocab, llm_session_logits(s), bytes);
+	llm_session_free(s);
+	llm_engine_close(engine);
+}
+
+/* Trees have full attention, as tokens do; prompts behind them choose among their keys too. */
+static void paths_of_trees_that_are_kept_are_as_tokens(void **state)
+{
+	static const enum llm_attention kinds[] = { LLM_ATTENTION_SPARSE, LLM_ATTENTION_BLOCK,
+						    LLM_ATTENTION_SHADOW, LLM_ATTENTION_NPU };
+	static const uint8_t parents[] = { 0, 0, 1, 1, 3, 0, 4 }, path[] = { 0, 1, 3, 4, 6 };
+
+	for (int k = 0; k < 4; k++) {
+		struct calibrated c;
+		struct llm_tree tree = { 7, c.ids, parents };
+		struct llm_options o;
+		float *want, *got;
+		size_t bytes;
+
+		calibrated_create(&c, "llama");
+		bytes = 2 * c.t.c.n_vocab * sizeof(*want);
+		want = malloc(bytes);
+		got = malloc(bytes);
+		o = options_of(&c, kinds[k], 0.3f);
+		go_on(&c, &o, NULL, path, 5, want);
+		go_on(&c, &o, &tree, path, 5, got);
+		assert_memory_equal(want, got, bytes);
+		free(want);
+		free(got);
+		tiny_free(&c.t);
+	}
+}
+
+static void trees_are_refused_where_tokens_are_sparse(void **state)
+{
+	static const uint8_t parents[] = { 0, 0 };
+	struct calibrated c;
+	struct llm_tree tree = { 2, c.ids, parents };
+	struct llm_engine *engine;
+	struct llm_session *s;
+	struct llm_options o;
+
+	calibrated_create(&c, "llama");
+	o = options_of(&c, LLM_ATTENTION_SPARSE, 0.3f);
+	o.choices.decode = LLM_DECODE_SPARSE;
+	engine = open_engine(&o);
+	s = new_session(engine, MAX_TOKENS);
+	assert_int_equal(llm_verify_tree(s, &tree), -ENOTSUP);
+	assert_non_null(strstr(llm_error(), "choose decode full"));
+	llm_session_free(s);
+	llm_engine_close(engine);
+	tiny_free(&c.t);
+}
+
 /* ---- what is refused, and counted ---- */
 
 static void shadow_needs_a_calibrated_file(void **state)
@@ -342,6 +412,8 @@ int main(void)
 		cmocka_unit_test(with_all_keys_shadow_is_sparse),
 		cmocka_unit_test(results_do_not_depend_on_how_it_is_run),
 		cmocka_unit_test(a_session_that_went_back_computes_the_same),
+		cmocka_unit_test(paths_of_trees_that_are_kept_are_as_tokens),
+		cmocka_unit_test(trees_are_refused_where_tokens_are_sparse),
 		cmocka_unit_test(shadow_needs_a_calibrated_file),
 		cmocka_unit_test(what_was_selected_is_counted),
 	};

@@ -20,6 +20,7 @@
 
 #include "engine.h"
 #include "llm_pair.h"
+#include "llm_refs.h"
 
 /* A GPU's attention sums up in another order than the host's, which computes a tree's: of the
  * greatest logit, as in test_hetero.c. */
@@ -155,6 +156,28 @@ static void test_nodes_are_plain_with_the_host_as_gpu(void **state)
 	check_placement(LLM_PLACE_LAYER, NULL);
 }
 
+static void test_nodes_are_near_on_a_gpu(void **state)
+{
+	unsigned int n;
+	struct pair p;
+
+	if (llm_gpu_list(NULL, 0, &n) == -ENODEV || !n)
+		skip();
+	for (int i = 0; i < 4; i++) {
+		struct llm_options o =
+			options_of(i / 2 ? LLM_PLACE_LAYER : LLM_PLACE_GPU, any(0, 2));
+
+		o.gpu = NULL;
+		o.choices.weights = LLM_WEIGHTS_W4A16;
+		o.choices.sync = i % 2 ? LLM_SYNC_FAST : LLM_SYNC_DRIVER;
+		o.cuts_profile = "sd8gen3";
+		pair_create(&p, any_arch(), &o);
+		p.bound = GPU_BOUND;
+		check_trees(&p);
+		pair_free(&p);
+	}
+}
+
 static void test_nodes_are_plain_on_the_virtual_clock(void **state)
 {
 	static const enum llm_placement all[] = {
@@ -164,6 +187,164 @@ static void test_nodes_are_plain_on_the_virtual_clock(void **state)
 
 	for (unsigned int i = 0; i < sizeof(all) / sizeof(all[0]); i++)
 		check_placement(all[i], "sd8gen3");
+}
+
+/* ---- the same by other ways ------------------------------------------------------------------ */
+
+static void test_a_chain_is_a_draft(void **state)
+{
+	struct llm_options o = options_of(LLM_PLACE_NPU, LLM_KV_Q8_0);
+	float *logits;
+	struct guess g;
+	struct pair p;
+
+	pair_create(&p, any_arch(), &o);
+	guess_any(&g, any(2, LLM_MAX_TREE), 1, p.n_vocab);
+	logits = malloc(g.tree.n * p.n_vocab * sizeof(*logits));
+	eval(p.s, p.ids, 40);
+	eval(p.plain, p.ids, 40);
+	verify(&p, &g);
+	assert_int_equal(llm_verify(p.plain, g.tokens, g.tree.n, logits), 0);
+	for (unsigned int i = 0; i < g.tree.n; i++)
+		expect_same(&p, llm_tree_logits(p.s, i), logits + i * p.n_vocab, "a draft");
+	free(logits);
+	pair_free(&p);
+}
+
+/* A device with an ISA that has no masks: the host computes attention. */
+static void test_nodes_are_plain_without_masks(void **state)
+{
+	static const enum llm_placement npu[] = { LLM_PLACE_NPU, LLM_PLACE_FINE, LLM_PLACE_LINEAR };
+	struct pair p;
+
+	for (unsigned int i = 0; i < 3; i++) {
+		struct llm_options o = options_of(npu[i], any(0, 2));
+
+		pair_create(&p, any_arch(), &o);
+		p.s->runner.opts.masks = false;
+		check_trees(&p);
+		pair_free(&p);
+	}
+}
+
+static void count_attention(void *ud, const char *tensor, unsigned int layer, unsigned int pos,
+			    unsigned int rows, unsigned int cols, const float *data)
+{
+	unsigned int *n = ud;
+
+	*n += !strcmp(tensor, "attn") ? rows : 0;
+}
+
+static void test_nodes_are_plain_when_observed(void **state)
+{
+	struct llm_options o = options_of(LLM_PLACE_NPU, LLM_KV_F16);
+	unsigned int rows = 0;
+	struct guess g;
+	struct pair p;
+
+	pair_create(&p, any_arch(), &o);
+	eval(p.s, p.ids, 40);
+	eval(p.plain, p.ids, 40);
+	llm_session_observe(p.s, count_attention, &rows);
+	guess_any(&g, any(2, LLM_MAX_TREE), 4, p.n_vocab);
+	check_nodes(&p, &g);
+	assert_int_equal(rows, 2 * g.tree.n);
+	pair_free(&p);
+}
+
+/* The tree's pass loads the weights. */
+static void test_nodes_are_plain_in_a_cold_start(void **state)
+{
+	static const enum llm_placement all[] = { LLM_PLACE_NPU, LLM_PLACE_FINE, LLM_PLACE_LINEAR };
+	struct guess g;
+	struct pair p;
+
+	for (unsigned int i = 0; i < 3; i++) {
+		struct llm_options o = options_of(all[i], LLM_KV_F16);
+
+		o.choices.start = LLM_START_COLD;
+		pair_create(&p, any_arch(), &o);
+		guess_any(&g, any(2, LLM_MAX_TREE), 4, p.n_vocab);
+		check_nodes(&p, &g);
+		check_kept(&p, &g);
+		pair_free(&p);
+	}
+}
+
+#define GENERATED 60
+#define DOCS6M_VOCAB 4096
+
+/* Random tokens, but for some that are right if their parents are: @want [n] are to come. */
+static void guess_some(struct guess *g, const int32_t *want, size_t n)
+{
+	uint8_t path[LLM_MAX_TREE];
+
+	guess_any(g, any(1, 40), 4, DOCS6M_VOCAB);
+	g->tokens[0] = want[0];
+	for (unsigned int i = 1; i < g->tree.n; i++)
+		if (any(0, 1) && path_to(g, i, path) <= n)
+			g->tokens[i] = want[path_to(g, i, path) - 1];
+}
+
+/* Follows the model from the root. Returns the nodes of the path; @next: the token behind it. */
+static unsigned int accept(struct llm_session *s, const struct guess *g, uint8_t *path,
+			   int32_t *next)
+{
+	unsigned int n = 1;
+
+	path[0] = 0;
+	*next = llm_argmax(llm_tree_logits(s, 0), DOCS6M_VOCAB);
+	for (unsigned int i = 1; i < g->tree.n; i++) {
+		if (g->parents[i] != path[n - 1] || g->tokens[i] != *next)
+			continue;
+		path[n++] = (uint8_t)i;
+		*next = llm_argmax(llm_tree_logits(s, i), DOCS6M_VOCAB);
+	}
+	return n;
+}
+
+/* The embedded model's greedy tokens. Returns how many trees they took. */
+static unsigned int check_greedy(enum llm_placement placement, int prompt)
+{
+	static char path[512];
+	struct llm_engine *engine = ref_open(ref_embedded(path, sizeof(path)), placement, 2, 16);
+	struct llm_session *s = ref_session(engine, 0);
+	int32_t want[GENERATED + LLM_MAX_TREE], next;
+	struct reference ref;
+	unsigned int trees = 0;
+	uint8_t kept[LLM_MAX_TREE];
+	struct guess g;
+
+	ref_load_docs6m(&ref, prompt);
+	ref_eval(s, ref.ids, ref.n_ids);
+	ref_greedy(engine, s, want, GENERATED);
+	assert_int_equal(llm_session_truncate(s, (unsigned int)ref.n_ids), 0);
+	for (size_t done = 0; done + 1 < GENERATED; trees++) {
+		guess_some(&g, want + done, GENERATED - done);
+		if (llm_verify_tree(s, &g.tree))
+			fail_msg("%s", llm_error());
+		done += accept(s, &g, kept, &next);
+		assert_true(done >= GENERATED || next == want[done]);
+		assert_int_equal(
+			llm_tree_keep(s, kept,
+				      (unsigned int)(ref.n_ids + done) - llm_session_n_past(s)),
+			0);
+	}
+	llm_session_free(s);
+	llm_engine_close(engine);
+	return trees;
+}
+
+static void test_trees_generate_the_tokens_of_plain_decoding(void **state)
+{
+	unsigned int trees = 0;
+
+	for (int prompt = 1; prompt <= 4; prompt++) {
+		trees += check_greedy(LLM_PLACE_CPU, prompt);
+		trees += check_greedy(LLM_PLACE_NPU, prompt);
+	}
+	print_message("%d tokens by %u trees\n", 8 * (GENERATED - 1), trees);
+	assert_true(trees < 8 * (GENERATED - 1) / 2);
 }
 
 /* ---- what is refused ------------------------------------------------------------------------- */
@@ -253,7 +434,7 @@ static void test_prepared_trees_wait_for_no_graphs(void **state)
 {
 	struct llm_options o = options_of(LLM_PLACE_NPU, LLM_KV_F16);
 	struct llm_session_stats stats;
-	uint64_t graph_ns;
+	uint64_t graph_ns, jobs;
 	struct guess g;
 	struct pair p;
 
@@ -268,6 +449,10 @@ static void test_prepared_trees_wait_for_no_graphs(void **state)
 		guess_any(&g, n, 4, p.n_vocab);
 		verify(&p, &g);
 	}
+	/* One job for all layers, and one for the logits, which a single token has in it. */
+	jobs = stats.npu_jobs;
+	llm_session_stats(p.s, &stats);
+	assert_int_equal(stats.npu_jobs - jobs, 1 + 19 * 2);
 	assert_int_equal(p.s->runner.lanes[SOC_NPU]->graph_ns, graph_ns);
 	llm_session_stats(p.s, &stats);
 	assert_true(stats.tree.trees == 20 && stats.tree.nodes == 210 && stats.tree.ns);
@@ -278,16 +463,57 @@ static void test_prepared_trees_wait_for_no_graphs(void **state)
 	pair_free(&p);
 }
 
+/* A dry run of a phone: a tree of 32 nodes costs an NPU much less than 32 tokens. */
+static void test_a_dry_run_has_the_cost_of_trees(void **state)
+{
+	static const uint8_t path[] = { 0, 31 };
+	struct llm_options o = { .shape = "qwen2.5-1.5b",
+				 .dry_run = true,
+				 .profile = "sd8gen3",
+				 .choices = { .placement = LLM_PLACE_NPU } };
+	struct llm_engine *engine = open_engine(&o);
+	struct llm_session *s = new_session(engine, 1024);
+	struct llm_session_stats stats;
+	uint64_t from_ns;
+	struct guess g;
+
+	guess_any(&g, 32, 1, 1);
+	g.parents[31] = 0;
+	assert_int_equal(llm_session_eval(s, NULL, 500), 0);
+	assert_int_equal(llm_session_eval(s, NULL, 1), 0);
+	g.tree.tokens = NULL;
+	assert_int_equal(llm_verify_tree(s, &g.tree), 0);
+	assert_null(llm_tree_logits(s, 0));
+	from_ns = llm_session_now_ns(s);
+	assert_int_equal(llm_tree_keep(s, path, 2), 0);
+	assert_int_equal(llm_session_n_past(s), 503);
+	llm_session_stats(s, &stats);
+	assert_int_equal(stats.tree.keep_ns, llm_session_now_ns(s) - from_ns);
+	assert_true(stats.tree.keep_ns > 0 && stats.tree.keep_ns < stats.tree.ns / 100);
+	print_message("a token: %.1f ms, a tree of 32 nodes: %.1f, keeping a path: %.3f\n",
+		      stats.decode_ns / 1e6, stats.tree.ns / 1e6, stats.tree.keep_ns / 1e6);
+	assert_true(stats.tree.ns > stats.decode_ns && stats.tree.ns < 8 * stats.decode_ns);
+	llm_session_free(s);
+	llm_engine_close(engine);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_nodes_are_plain_on_the_cpu),
 		cmocka_unit_test(test_nodes_are_plain_on_the_npu),
 		cmocka_unit_test(test_nodes_are_plain_with_the_host_as_gpu),
+		cmocka_unit_test(test_nodes_are_near_on_a_gpu),
 		cmocka_unit_test(test_nodes_are_plain_on_the_virtual_clock),
+		cmocka_unit_test(test_a_chain_is_a_draft),
+		cmocka_unit_test(test_nodes_are_plain_without_masks),
+		cmocka_unit_test(test_nodes_are_plain_when_observed),
+		cmocka_unit_test(test_nodes_are_plain_in_a_cold_start),
+		cmocka_unit_test(test_trees_generate_the_tokens_of_plain_decoding),
 		cmocka_unit_test(test_what_is_no_tree_is_refused),
 		cmocka_unit_test(test_what_is_no_path_is_refused),
 		cmocka_unit_test(test_prepared_trees_wait_for_no_graphs),
+		cmocka_unit_test(test_a_dry_run_has_the_cost_of_trees),
 	};
 
 	return cmocka_run_group_tests(tests, tiny_setup, NULL);
