@@ -62,7 +62,7 @@ libnpu/sim_uses := libnpu libnpu/inside libnpu/device soc host wait uapi/drm uap
 # Programs see runtime/api.
 
 RUNTIME_BELOW := runtime/api libnpu uapi/npu soc kernels host wait
-RUNTIME_ROOMS := runtime/base runtime/draft runtime/gguf runtime/text runtime/model runtime/shadow runtime/start runtime/attention runtime/quantize runtime/schedule \
+RUNTIME_ROOMS := runtime/base runtime/grammar runtime/sample runtime/draft runtime/gguf runtime/text runtime/model runtime/shadow runtime/start runtime/attention runtime/quantize runtime/schedule \
 	runtime/partition runtime/lanes/opencl runtime/lanes runtime/pass runtime
 ROOMS += runtime/api $(RUNTIME_ROOMS)
 runtime/api_folder := runtime
@@ -70,7 +70,11 @@ runtime/api_public := llm.h llm_choices.h llm_quantize.h llm_vocab.h
 
 runtime/base_public := checksum.h llm_fail.h threadpool.h
 runtime/base_uses := $(RUNTIME_BELOW)
-# Knows token ids, but no model and no session.
+# These know token ids, and the first two their bytes, but no model and no session.
+runtime/grammar_public := grammar.h json_schema.h matcher.h pieces.h trie.h
+runtime/grammar_uses := $(runtime/base_uses) runtime/base
+runtime/sample_public := candidates.h dry.h mirostat.h penalties.h random.h recent.h
+runtime/sample_uses := $(runtime/grammar_uses) runtime/grammar
 runtime/draft_public := automaton.h calibrated.h history.h retrieval.h reuse.h switching.h tree.h
 runtime/draft_uses := $(runtime/base_uses) runtime/base
 runtime/gguf_public := gguf.h gguf_blocks.h gguf_quantize.h gguf_recast.h gguf_writer.h dequant.h
@@ -98,8 +102,8 @@ runtime/lanes_uses := $(runtime/lanes/opencl_uses) runtime/lanes/opencl
 runtime/pass_public := plan.h run.h times.h
 runtime/pass_uses := $(runtime/lanes_uses) runtime/lanes runtime/draft
 # Experiments see the internals of engines.
-runtime_public := engine.h
-runtime_uses := $(runtime/pass_uses) runtime/pass
+runtime_public := engine.h engine_text.h
+runtime_uses := $(runtime/pass_uses) runtime/pass runtime/grammar runtime/sample
 
 # ---- tools: a room each ------------------------------------------------------------------------------------------------
 

@@ -570,6 +570,7 @@ int llm_engine_open(const struct llm_options *opts, struct llm_engine **engine)
 	if (!e)
 		return llm_fail(-ENOMEM, "no memory for an engine");
 	atomic_init(&e->refs, 1);
+	engine_text_init(&e->text);
 	e->loaded.kernels = cpu_kernels_get(NULL);
 	e->loaded.sparse = cpu_sparse_get(NULL);
 	e->loaded.floats = fw_kernels_get(FW_ISA_AUTO);
@@ -613,6 +614,7 @@ void llm_engine_put(struct llm_engine *e)
 	soc_free(e->soc);
 	soc_free(e->cuts_soc);
 	predictor_free(e->predictor);
+	engine_text_fini(&e->text);
 	if (e->tok)
 		tokenizer_free(e->tok);
 	llm_model_release(&e->loaded.model);

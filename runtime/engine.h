@@ -6,6 +6,7 @@
 #include <stdatomic.h>
 
 #include "attention.h"
+#include "engine_text.h"
 #include "llm.h"
 #include "loaded.h"
 #include "run.h"
@@ -18,6 +19,7 @@ struct llm_engine {
 	struct llm_engine_info info;
 	char *path;
 	struct tokenizer *tok; /* NULL: a dry run of a shape */
+	struct engine_text text;
 	struct shape shape;
 	struct llm_loaded loaded;
 	/* Weights NATIVE of a file, and ADAPTIVE: each matmul has its own. */

@@ -238,30 +238,64 @@ static int by_logit(const void *a, const void *b)
 	return x->id < y->id ? -1 : x->id > y->id;
 }
 
+static int by_id(const void *a, const void *b)
+{
+	const struct sorted *x = a, *y = b;
+
+	return x->id < y->id ? -1 : x->id > y->id;
+}
+
+/* What min_p keeps. */
+static unsigned int keep_likely(const struct llm_sampler_options *o, struct sorted *t,
+				unsigned int n, double max)
+{
+	unsigned int kept = 0;
+
+	for (unsigned int i = 0; i < n; i++)
+		if (o->min_p <= 0 || (double)t[i].logit >= max + log((double)o->min_p))
+			t[kept++] = t[i];
+	return kept;
+}
+
+/* Whether top_p or top_k drops some, so that the rest is drawn from in the order of likelihood.
+ * Without top_p, it is top_k only if min_p leaves it more than it keeps. */
+static bool dropped_in_order(const struct llm_sampler_options *o, const struct sorted *t,
+			     unsigned int n, double max)
+{
+	unsigned int likely = 0;
+
+	for (unsigned int i = 0; i < n; i++)
+		likely += o->top_p < 1 || o->min_p <= 0 ||
+			  (double)t[i].logit >= max + log((double)o->min_p);
+	return o->top_p < 1 || (o->top_k > 0 && (unsigned int)o->top_k < likely);
+}
+
 /* The tokens that the filters keep, by sorting all of them if order matters. */
 static unsigned int keep(const struct llm_sampler_options *o, const float *logits, unsigned int n,
 			 double max, struct sorted *t)
 {
 	double sum = 0, reached = 0;
 	unsigned int kept = 0, i;
+	bool in_order;
 
 	for (i = 0; i < n; i++)
-		if (isfinite(logits[i]) &&
-		    (o->min_p <= 0 || (double)logits[i] >= max + log((double)o->min_p)))
+		if (isfinite(logits[i]))
 			t[kept++] = (struct sorted){ logits[i], (int32_t)i };
-	if ((o->top_k > 0 && (unsigned int)o->top_k < kept) || o->top_p < 1)
+	in_order = dropped_in_order(o, t, kept, max);
+	if (in_order || o->top_k > 0)
 		qsort(t, kept, sizeof(*t), by_logit);
 	if (o->top_k > 0 && (unsigned int)o->top_k < kept)
 		kept = (unsigned int)o->top_k;
-	if (o->top_p >= 1)
-		return kept;
 	for (i = 0; i < kept; i++)
 		sum += exp((double)t[i].logit - max);
-	for (i = 0; i < kept; i++) {
+	for (i = 0; i < kept && o->top_p < 1; i++) {
 		reached += exp((double)t[i].logit - max);
 		if (reached >= (double)o->top_p * sum)
-			return i + 1;
+			kept = i + 1;
 	}
+	kept = keep_likely(o, t, kept, max);
+	if (!in_order && o->top_k > 0)
+		qsort(t, kept, sizeof(*t), by_id);
 	return kept;
 }
 

@@ -45,6 +45,7 @@ struct candidates {
 	struct candidate_memory of_list, of_inner; /* [n_vocab] */
 	struct candidate_buckets *buckets;
 	float *block_max;
+	float *scores; /* [n_vocab]: an order other than that of logits */
 };
 
 /* 0 or -ENOMEM; in both cases free it with candidates_fini(). */
@@ -70,6 +71,19 @@ void candidates_count(struct candidates *c);
 struct candidate candidates_find(struct candidates *c, double target, bool beyond, double *sum);
 /* Drops the candidates behind @last. */
 void candidates_drop(struct candidates *c, const struct candidate *last);
+/* Drops those with a logit below @least, which the greatest is not. */
+void candidates_drop_below(struct candidates *c, double least);
+/* Keeps those whose surprise is nearest to the entropy, until they make up @p of the probability;
+ * of equally near ones the lowest ids. @max: no logit is above it. */
+void candidates_keep_typical(struct candidates *c, float max, double p);
+/* If two or more are at least as likely as @threshold: drops those before the last one of them. */
+void candidates_drop_top(struct candidates *c, float max, double threshold);
+/* The greatest logit in the list. */
+float candidates_max(const struct candidates *c);
+/* The entropy in nats of the probabilities without temperature. */
+double candidates_entropy(struct candidates *c, float max);
+/* The mean of the list's logits, and their standard deviation. */
+double candidates_mean(const struct candidates *c, double *deviation);
 /* candidates_find() with @beyond, in the order of ids. */
 int32_t candidates_find_by_id(const struct candidates *c, double target);
 
