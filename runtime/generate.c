@@ -115,6 +115,8 @@ static int generation_step(struct generation *g)
 	if (err)
 		return err;
 	r->last = generation_choose(g);
+	if (r->last < 0)
+		return r->last;
 	now_ns = llm_session_now_ns(g->s);
 	if (!r->n_tokens)
 		r->first_ns = now_ns - g->begin_ns;

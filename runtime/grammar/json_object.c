@@ -138,11 +138,11 @@ static void others_rule(const struct object *o, FILE *out)
 {
 	fprintf(out, "s%u-other ::= \"\\\"\" ", o->id);
 	other_names(o, "", 0, out);
-	fputs(" \"\\\"\" ws \":\" ws ", out);
+	fputs(" \"\\\"\" \":\" ws ", out);
 	if (o->others_rule == UINT32_MAX)
-		fputs("value ws\n", out);
+		fputs("value\n", out);
 	else
-		fprintf(out, "s%u ws\n", o->others_rule);
+		fprintf(out, "s%u\n", o->others_rule);
 }
 
 static void property_rules(struct schema *s, const struct object *o, size_t i,
@@ -156,9 +156,9 @@ static void property_rules(struct schema *s, const struct object *o, size_t i,
 	fprintf(s->out, "s%u-property-%zu ::= ", o->id, i);
 	schema_key(p->name, s->out);
 	if (p->schema)
-		fprintf(s->out, " ws \":\" ws s%u ws\n", rule);
+		fprintf(s->out, " \":\" ws s%u\n", rule);
 	else
-		fputs(" ws \":\" ws value ws\n", s->out);
+		fputs(" \":\" ws value\n", s->out);
 	for (int first = 0; first < 2; first++) {
 		const char *kind = first ? "first" : "next";
 
@@ -235,6 +235,6 @@ void schema_object(struct schema *s, struct json_object *schema, const struct sc
 	for (size_t i = 0; i < o.n && !s->err; i++)
 		property_rules(s, &o, i, at);
 	last_rules(s, &o);
-	fprintf(out, "\"{\" ws s%u-first-0 \"}\"", o.id);
+	fprintf(out, "\"{\" ws s%u-first-0 ws \"}\"", o.id);
 	free(o.list);
 }

@@ -15,9 +15,9 @@
 static const char common_rules[] =
 	"ws ::= (\" \" | \"\\n\" [ \\t]{0,20})?\n"
 	"value ::= object | array | string | number | boolean | null\n"
-	"object ::= \"{\" ws (member (\",\" ws member)*)? \"}\"\n"
-	"member ::= string ws \":\" ws value ws\n"
-	"array ::= \"[\" ws (value ws (\",\" ws value ws)*)? \"]\"\n"
+	"object ::= \"{\" ws (member (\",\" ws member)* ws)? \"}\"\n"
+	"member ::= string \":\" ws value\n"
+	"array ::= \"[\" ws (value (\",\" ws value)* ws)? \"]\"\n"
 	"string ::= \"\\\"\" char* \"\\\"\"\n"
 	"char ::= [^\"\\\\\\x00-\\x1F] | \"\\\\\" ([\"\\\\/bfnrt] | \"u\" hex{4})\n"
 	"plain ::= [^\"\\\\\\x00-\\x1F]\n"

@@ -45,9 +45,13 @@ void schema_key(const char *key, FILE *out)
 
 void schema_char(uint32_t code, FILE *out)
 {
+	static const char escaped[] = "\b\f\n\r\t", letters[] = "bfnrt";
+	const char *short_form = code && code < 0x20 ? strchr(escaped, (int)code) : NULL;
 	char bytes[5] = { 0 };
 
-	if (code == '"' || code == '\\') {
+	if (short_form) {
+		fprintf(out, "\"\\\\%c\"", letters[short_form - escaped]);
+	} else if (code == '"' || code == '\\') {
 		fprintf(out, "\"\\\\\\%c\"", (char)code);
 	} else if (code < 0x20) {
 		fprintf(out, "\"\\\\u%04x\"", code);
@@ -89,7 +93,7 @@ static void prefix_items(struct schema *s, struct json_object *prefix, size_t n,
 		const struct schema_place one = { &here, number };
 
 		snprintf(number, sizeof(number), "%zu", i);
-		fprintf(out, "%ss%u ws ", i ? "\",\" ws " : "",
+		fprintf(out, "%ss%u ", i ? "\",\" ws " : "",
 			schema_rule(s, json_object_array_get_idx(prefix, i), &one));
 	}
 }
@@ -97,7 +101,7 @@ static void prefix_items(struct schema *s, struct json_object *prefix, size_t n,
 /* Between @least and @most elements of rule @items, the first one behind a comma. */
 static void more_items(const char *items, uint64_t least, uint64_t most, FILE *out)
 {
-	fprintf(out, "(\",\" ws %s ws)", items);
+	fprintf(out, "(\",\" ws %s)", items);
 	if (most == UINT64_MAX)
 		fprintf(out, "{%" PRIu64 ",}", least);
 	else
@@ -118,7 +122,7 @@ static void array_behind(const char *items, uint64_t n, uint64_t least, uint64_t
 	}
 	if (!most)
 		return;
-	fprintf(out, "(%s ws ", items);
+	fprintf(out, "(%s ", items);
 	more_items(items, less(least, 1), less(most, 1), out);
 	fputs(least ? ") " : ")? ", out);
 }
@@ -148,7 +152,7 @@ void schema_array(struct schema *s, struct json_object *schema, const struct sch
 	prefix_items(s, prefix, n, at, out);
 	if (items)
 		array_behind(items, n, least, most, out);
-	fputs("\"]\"", out);
+	fputs(" ws \"]\"", out);
 }
 
 /* ---- strings ---- */

@@ -48,7 +48,7 @@ struct option_set {
  * to exit with *@status. */
 int options_parse(const struct option_set *set, int argc, char **argv, void *ud, int *status);
 
-#define OPTIONS_MAX 64
+#define OPTIONS_MAX 128
 /* Lists the options of @set in the order of --help: *@n_own own ones, then the shared ones. Returns
  * their number. */
 size_t options_all(const struct option_set *set, struct option_def all[OPTIONS_MAX], size_t *n_own);

@@ -16,6 +16,7 @@
 
 #include "options.h"
 #include "progress.h"
+#include "sampling.h"
 #include "stats.h"
 #include "timeline.h"
 #include "tokens.h"
@@ -23,11 +24,6 @@
 
 enum {
 	OPT_IDS = OPT_TOOL,
-	OPT_TEMP,
-	OPT_TOP_K,
-	OPT_TOP_P,
-	OPT_MIN_P,
-	OPT_SEED,
 	OPT_IGNORE_EOS,
 	OPT_NO_BOS,
 	OPT_SPECIAL,
@@ -37,7 +33,7 @@ enum {
 
 struct cli_options {
 	struct llm_options engine;
-	struct llm_sampler_options sampler;
+	struct sampling sampling;
 	const char *prompt, *file;
 	unsigned int n_ctx;
 	uint64_t n_predict; /* UINT64_MAX: no limit */
@@ -69,15 +65,7 @@ static const struct option_def options[] = {
 	{ 'c', "ctx-size", "N",
 	  .doc = "tokens of context (default: as the model was trained, at most 4096)" },
 	{ OPT_IDS, "ids", NULL, .doc = "print token ids, separated by spaces, instead of text" },
-	{ OPT_TEMP, "temp", "T",
-	  .doc = "temperature; 0: always the likeliest token (default: 0.8)" },
-	{ OPT_TOP_K, "top-k", "K", .doc = "only the K likeliest tokens; 0: off (default: 40)" },
-	{ OPT_TOP_P, "top-p", "P",
-	  .doc = "only the likeliest tokens that make up P; 1: off (default: 0.95)" },
-	{ OPT_MIN_P, "min-p", "P",
-	  .doc = "only tokens at least P times as likely as the likeliest; 0: off (default: "
-		 "0.05)" },
-	{ OPT_SEED, "seed", "N", .doc = "seed of the sampler (default: 0)" },
+	SAMPLING_OPTIONS,
 	{ OPT_IGNORE_EOS, "ignore-eos", NULL, .doc = "go on after an end token" },
 	{ OPT_NO_BOS, "no-bos", NULL, .doc = "no BOS token in front of the prompt" },
 	{ OPT_SPECIAL, "special", NULL,
@@ -95,29 +83,6 @@ static int parse_n_predict(const char *s, uint64_t *n)
 		return 0;
 	}
 	return tool_parse_u64("-n", s, 0, UINT32_MAX, n);
-}
-
-static int parse_sampler(struct llm_sampler_options *o, int c, const char *value)
-{
-	unsigned int top_k;
-	int err;
-
-	switch (c) {
-	case OPT_TEMP:
-		return tool_parse_float("--temp", value, 0, 1000, &o->temperature);
-	case OPT_TOP_P:
-		return tool_parse_float("--top-p", value, 0, 1, &o->top_p);
-	case OPT_MIN_P:
-		return tool_parse_float("--min-p", value, 0, 1, &o->min_p);
-	case OPT_SEED:
-		return tool_parse_u64("--seed", value, 0, UINT64_MAX, &o->seed);
-	case OPT_TOP_K:
-		err = tool_parse_uint("--top-k", value, 0, INT32_MAX, &top_k);
-		if (!err)
-			o->top_k = (int)top_k;
-		return err;
-	}
-	return 0;
 }
 
 static int parse_one(void *ud, int c, const char *value)
@@ -153,13 +118,9 @@ static int parse_one(void *ud, int c, const char *value)
 	case OPT_TIMELINE:
 		o->timeline = value;
 		return 0;
-	case OPT_TEMP:
-	case OPT_TOP_K:
-	case OPT_TOP_P:
-	case OPT_MIN_P:
-	case OPT_SEED:
-		return parse_sampler(&o->sampler, c, value);
 	}
+	if (sampling_is_option(c))
+		return sampling_option(&o->sampling, c, value);
 	return engine_option(&o->engine, c, value);
 }
 
@@ -237,6 +198,7 @@ static int generate(struct cli_output *out, struct llm_session *s, struct llm_sa
 		return tool_fail("the prompt has %zu tokens, the context %u: shorten it, or give "
 				 "-c %zu or more",
 				 prompt->n, n_ctx, prompt->n + 1);
+	llm_sampler_prompt(sampler, prompt->ids, prompt->n);
 	if (llm_generate(s, prompt->ids, prompt->n, &opts, &result))
 		status = tool_fail("%s", llm_error());
 	/* On a terminal, the shell's prompt should begin on a new line. */
@@ -260,10 +222,10 @@ static int run(const struct cli_options *o, struct llm_engine *engine, uint64_t 
 	struct cli_output out = { .o = o, .newline = true };
 	int status = read_prompt(o, engine, &prompt);
 
-	if (!status &&
-	    (llm_session_create(engine, o->n_ctx, &s) ||
-	     llm_sampler_create(&o->sampler, llm_engine_info(engine)->n_vocab, &sampler)))
+	if (!status && llm_session_create(engine, o->n_ctx, &s))
 		status = tool_fail("%s", llm_error());
+	if (!status)
+		status = sampling_create(&o->sampling, engine, llm_session_n_ctx(s), &sampler);
 	if (!status && o->timeline)
 		status = !(timeline = timeline_open(o->timeline)) ||
 			 timeline_listen(timeline, llm_engine_info(engine)->type, s);
@@ -285,7 +247,7 @@ static int run(const struct cli_options *o, struct llm_engine *engine, uint64_t 
 int main(int argc, char **argv)
 {
 	struct cli_options o = {
-		.sampler = { .temperature = 0.8f, .top_k = 40, .top_p = 0.95f, .min_p = 0.05f },
+		.sampling = sampling_default,
 		.n_predict = 128,
 	};
 	struct sigaction sa = { .sa_handler = on_interrupt, .sa_flags = (int)SA_RESETHAND }, before;
@@ -294,8 +256,10 @@ int main(int argc, char **argv)
 	int status;
 
 	tool_name = "llm-cli";
-	if (parse_options(argc, argv, &o, &status))
+	if (parse_options(argc, argv, &o, &status)) {
+		sampling_free(&o.sampling);
 		return tool_finish(status);
+	}
 	/* The signal stays ignored if it is, as under nohup and in background jobs. */
 	if (!sigaction(SIGINT, NULL, &before) && before.sa_handler != SIG_IGN)
 		sigaction(SIGINT, &sa, NULL);
@@ -305,6 +269,7 @@ int main(int argc, char **argv)
 		status = run(&o, engine, tool_now_ns() - begin_ns);
 		engine_close(engine);
 	}
+	sampling_free(&o.sampling);
 	status = tool_finish(status);
 	/* Ends by the signal after all, so that the shell sees it. */
 	if (interrupted) {

@@ -1,0 +1,407 @@
+// SPDX-License-Identifier: MIT
+/* JSON schemas as grammars: which values fit, and what is refused. TEST_SEED=N repeats a run. */
+#include <errno.h>
+#include <inttypes.h>
+#include <json-c/json.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <cmocka.h>
+
+#include "grammar.h"
+#include "json_schema.h"
+#include "llm.h"
+#include "states.h"
+
+static uint64_t seed;
+
+static struct grammar *make(const char *schema)
+{
+	struct grammar *g;
+	char *text;
+
+	if (json_schema_to_grammar(schema, &text))
+		fail_msg("%s, in %s", llm_error(), schema);
+	if (grammar_parse(text, &g))
+		fail_msg("%s, in %s, from %s", llm_error(), text, schema);
+	free(text);
+	return g;
+}
+
+static bool fits(const struct grammar *g, const char *json)
+{
+	struct states s;
+	int32_t state;
+	bool whole;
+
+	assert_int_equal(states_init(&s, g), 0);
+	state = (int32_t)s.start;
+	for (; *json && state > 0; json++)
+		state = states_next(&s, (uint32_t)state, (uint8_t)*json);
+	assert_true(state >= 0);
+	whole = states_can_end(&s, (uint32_t)state);
+	states_fini(&s);
+	return whole;
+}
+
+static void check(const char *schema, const char *const *yes, const char *const *no)
+{
+	struct grammar *g = make(schema);
+
+	for (; *yes; yes++)
+		if (!fits(g, *yes))
+			fail_msg("%s does not fit %s", *yes, schema);
+	for (; *no; no++)
+		if (fits(g, *no))
+			fail_msg("%s fits %s", *no, schema);
+	grammar_free(g);
+}
+
+#define VALUES(...)               \
+	(const char *const[])     \
+	{                         \
+		__VA_ARGS__, NULL \
+	}
+
+static void test_any_value(void **state)
+{
+	static const char *const any[] = { "{}", "true", "{\"title\": \"t\"}" };
+
+	for (size_t i = 0; i < 3; i++)
+		check(any[i],
+		      VALUES("{}", "[]", "[1, -2.5e+3,\n  \"x\"]", "{\"a\": {\"b\":null}}", "true",
+			     "\"\\u00e9\\n\u20ac\"", "0", "-0"),
+		      VALUES("", "{", "01", "1.", "\"\n\"", "\"\\x\"", "{a:1}", "[1,]", "nul",
+			     "{\"a\":1,}", "+1", "'a'"));
+}
+
+static void test_types(void **state)
+{
+	check("{\"type\":\"string\"}", VALUES("\"\"", "\"a\\\"\""), VALUES("1", "null"));
+	check("{\"type\":\"number\"}", VALUES("1", "-1.5E-3"), VALUES("\"1\""));
+	check("{\"type\":\"number\",\"minimum\":0}", VALUES("0.5", "1"), VALUES("-1"));
+	check("{\"type\":\"boolean\"}", VALUES("true", "false"), VALUES("1"));
+	check("{\"type\":\"null\"}", VALUES("null"), VALUES("0"));
+	check("{\"type\":[\"integer\",\"null\"]}", VALUES("1", "null"), VALUES("1.5", "true"));
+	check("{\"type\":\"object\"}", VALUES("{}", "{\"a\":1}"), VALUES("[]"));
+	check("{\"type\":\"array\"}", VALUES("[]", "[{}]"), VALUES("{}"));
+}
+
+static void test_objects(void **state)
+{
+	check("{\"properties\":{\"a\":{\"type\":\"integer\"},\"b\":{\"type\":\"null\"},\"c\":{}},"
+	      "\"required\":[\"b\"]}",
+	      VALUES("{\"b\":null}", "{\"a\": 1, \"b\": null}", "{\n  \"a\":1,\n  \"b\":null\n}",
+		     "{\"b\":null,\"c\":[]}"),
+	      VALUES("{}", "{\"a\":1}", "{\"a\":1\"b\":null}", "{\"b\":null,}", "{,\"b\":null}",
+		     "{\"b\":null,\"d\":1}", "{\"a\":null,\"b\":null}"));
+	check("{\"properties\":{\"a\":{}}}", VALUES("{}", "{\"a\":1}"), VALUES("{\"b\":1}"));
+	check("{\"properties\":{\"ab\":{\"type\":\"null\"},\"a\\u00e9\":{\"type\":\"null\"},"
+	      "\"\":{\"type\":\"null\"}},"
+	      "\"additionalProperties\":{\"type\":\"integer\"}}",
+	      VALUES("{}", "{\"ab\":null,\"a\":1,\"abc\":2,\"b\":3,\"ac\":4}", "{\"a\u00e8\":1}",
+		     "{\"a\u00e9\":null,\"\":null,\"a\u00e9\u00e9\":1}"),
+	      VALUES("{\"ab\":1}", "{\"a\":null}", "{\"a\u00e9\":1}", "{\"\":1}"));
+	check("{\"additionalProperties\":{\"type\":\"integer\"}}",
+	      VALUES("{}", "{\"x\":1,\"y\":2}"), VALUES("{\"x\":\"y\"}"));
+	check("{\"type\":\"object\",\"required\":[\"x\"]}",
+	      VALUES("{\"x\":1}", "{\"x\":1,\"y\":2}"), VALUES("{}", "{\"y\":1}"));
+	check("{\"properties\":{\"q\\\"\\\\\":{}},\"required\":[\"q\\\"\\\\\"]}",
+	      VALUES("{\"q\\\"\\\\\":1}"), VALUES("{}"));
+	check("{\"properties\":{},\"additionalProperties\":false}", VALUES("{}", "{ }"),
+	      VALUES("{\"a\":1}"));
+}
+
+static void test_arrays(void **state)
+{
+	check("{\"items\":{\"type\":\"integer\"},\"minItems\":2,\"maxItems\":3}",
+	      VALUES("[1,2]", "[ 1, 2, 3 ]"), VALUES("[]", "[1]", "[1,2,3,4]", "[1,\"a\"]"));
+	check("{\"items\":{\"type\":\"integer\"},\"minItems\":1}", VALUES("[1]", "[1,2,3,4,5]"),
+	      VALUES("[]"));
+	check("{\"maxItems\":0}", VALUES("[]"), VALUES("[1]"));
+	check("{\"maxItems\":1}", VALUES("[]", "[1]"), VALUES("[1,1]"));
+	check("{\"prefixItems\":[{\"type\":\"integer\"},{\"type\":\"string\"}],\"items\":false}",
+	      VALUES("[1,\"a\"]"), VALUES("[]", "[1]", "[1,\"a\",1]", "[\"a\",1]"));
+	check("{\"prefixItems\":[{\"type\":\"integer\"}],\"items\":{\"type\":\"null\"},"
+	      "\"maxItems\":2}",
+	      VALUES("[1]", "[1,null]"), VALUES("[1,1]", "[1,null,null]"));
+}
+
+static void test_strings(void **state)
+{
+	check("{\"minLength\":2,\"maxLength\":3}", VALUES("\"ab\"", "\"\u20ac\\n\U0001f600\""),
+	      VALUES("\"a\"", "\"abcd\""));
+	check("{\"minLength\":1}", VALUES("\"a\"", "\"abcdef\""), VALUES("\"\""));
+	check("{\"format\":\"date\"}", VALUES("\"2024-02-29\""),
+	      VALUES("\"2024-13-01\"", "\"2024-1-1\"", "\"2024-01-32\""));
+	check("{\"format\":\"time\"}", VALUES("\"23:59:59Z\"", "\"00:00:00.123+01:30\""),
+	      VALUES("\"24:00:00Z\"", "\"10:00:00\""));
+	check("{\"format\":\"date-time\"}", VALUES("\"2024-02-29T01:02:03-08:00\""),
+	      VALUES("\"2024-02-29\""));
+	check("{\"format\":\"uuid\"}", VALUES("\"123e4567-e89b-12d3-a456-426614174000\""),
+	      VALUES("\"123e4567\""));
+}
+
+static void test_patterns(void **state)
+{
+	check("{\"pattern\":\"^a+(b|cd)?[x-z\\\"]{2,3}$\"}",
+	      VALUES("\"axy\"", "\"aabzz\\\"\"", "\"acdxxx\""),
+	      VALUES("\"ab\"", "\"a\"", "\"xy\""));
+	check("{\"pattern\":\"^\\\\d{3}-\\\\w\\\\s\\\\.$\"}",
+	      VALUES("\"123-_ .\"", "\"000-A\\n.\""), VALUES("\"123-_ x\"", "\"12-a .\""));
+	check("{\"pattern\":\"^[^a-c]*?.$\"}", VALUES("\"xyz\"", "\"x\u20acb\""),
+	      VALUES("\"axx\""));
+	check("{\"pattern\":\"^\\\\u00e9\\\\x41\\\\t\\\\\\\\$\"}", VALUES("\"\u00e9A\\t\\\\\""),
+	      VALUES("\"e\""));
+	check("{\"pattern\":\"^(?:)$\"}", VALUES("\"\""), VALUES("\"a\""));
+	check("{\"pattern\":\"^[\\\\d.]+$\"}", VALUES("\"1.2\""), VALUES("\"1,2\""));
+}
+
+static void test_alternatives_and_references(void **state)
+{
+	check("{\"enum\":[\"a\",1,null,{\"b\":[true]}]}",
+	      VALUES("\"a\"", "1", "null", "{\"b\":[true]}"), VALUES("\"b\"", "2"));
+	check("{\"const\":\"x\\\"y\\u20ac/\"}", VALUES("\"x\\\"y\u20ac/\""), VALUES("\"x\""));
+	check("{\"const\":null}", VALUES("null"), VALUES("1"));
+	check("{\"anyOf\":[{\"type\":\"integer\"},{\"type\":\"null\"}]}", VALUES("1", "null"),
+	      VALUES("true"));
+	check("{\"oneOf\":[{\"const\":1},{\"const\":2}]}", VALUES("1", "2"), VALUES("3"));
+	check("{\"$ref\":\"#/$defs/x\",\"$defs\":{\"x\":{\"type\":\"null\"}}}", VALUES("null"),
+	      VALUES("1"));
+	check("{\"items\":{\"$ref\":\"#\"},\"type\":\"array\"}", VALUES("[]", "[[],[[]]]"),
+	      VALUES("[1]"));
+	check("{\"$ref\":\"#/definitions/list\",\"definitions\":{\"list\":{\"properties\":"
+	      "{\"next\":{\"anyOf\":[{\"$ref\":\"#/definitions/list\"},{\"type\":\"null\"}]}},"
+	      "\"required\":[\"next\"]}}}",
+	      VALUES("{\"next\":null}", "{\"next\":{\"next\":null}}"), VALUES("{}", "null"));
+	check("{\"allOf\":[{\"properties\":{\"a\":{\"type\":\"integer\"}},\"required\":[\"a\"]},"
+	      "{\"$ref\":\"#/$defs/b\"}],\"$defs\":{\"b\":{\"properties\":{\"b\":{\"type\":"
+	      "\"null\"}},\"required\":[\"b\"]}}}",
+	      VALUES("{\"a\":1,\"b\":null}"), VALUES("{\"a\":1}", "{\"b\":null}"));
+}
+
+static void test_what_is_not_supported_is_named(void **state)
+{
+	static const struct {
+		const char *schema;
+		int err;
+		const char *error;
+	} bad[] = {
+		{ "", -EINVAL, "not JSON" },
+		{ "{", -EINVAL, "not JSON" },
+		{ "{} {}", -EINVAL, "not JSON" },
+		{ "5", -EINVAL, "a schema is an object, true or false" },
+		{ "false", -EINVAL, "false allows no value" },
+		{ "{\"type\":\"strin\"}", -EINVAL, "no type strin" },
+		{ "{\"type\":[]}", -EINVAL, "type is an empty array" },
+		{ "{\"not\":{}}", -ENOTSUP, "not is not supported" },
+		{ "{\"properties\":{\"a\":{\"multipleOf\":2}}}", -ENOTSUP,
+		  "at /properties/a: multipleOf is not supported" },
+		{ "{\"items\":[{}]}", -ENOTSUP, "items as an array" },
+		{ "{\"uniqueItems\":true,\"items\":{}}", -ENOTSUP, "uniqueItems" },
+		{ "{\"$ref\":\"http://x\"}", -ENOTSUP, "$ref is supported to places" },
+		{ "{\"$ref\":\"#/x\"}", -EINVAL, "$ref to #/x, which is not there" },
+		{ "{\"anyOf\":[]}", -EINVAL, "anyOf is no array of schemas" },
+		{ "{\"enum\":[]}", -EINVAL, "enum is no array" },
+		{ "{\"anyOf\":[{}],\"properties\":{}}", -ENOTSUP,
+		  "properties is not supported here" },
+		{ "{\"allOf\":[{\"type\":\"string\"},{\"type\":\"null\"}]}", -ENOTSUP,
+		  "two different values of type" },
+		{ "{\"allOf\":[{\"$ref\":\"#\"}]}", -EINVAL, "allOf of what" },
+		{ "{\"minLength\":3,\"maxLength\":2}", -EINVAL,
+		  "minLength is more than maxLength" },
+		{ "{\"minLength\":-1}", -EINVAL, "minLength is not a whole number" },
+		{ "{\"minLength\":1,\"pattern\":\"^$\"}", -ENOTSUP, "only one of pattern" },
+		{ "{\"minItems\":3,\"maxItems\":2}", -EINVAL, "no array has so many" },
+		{ "{\"format\":\"email\"}", -ENOTSUP, "format email is not supported" },
+		{ "{\"minimum\":0.5,\"type\":\"number\"}", -ENOTSUP, "a minimum other than 0" },
+		{ "{\"maximum\":5,\"type\":\"number\"}", -ENOTSUP, "maximum is only supported" },
+		{ "{\"minimum\":5,\"maximum\":4,\"type\":\"integer\"}", -EINVAL,
+		  "no integer is from 5 to 4" },
+		{ "{\"minimum\":0.5,\"type\":\"integer\"}", -ENOTSUP, "minimum is not a whole" },
+		{ "{\"pattern\":\"a\"}", -ENOTSUP, "from ^ to $" },
+		{ "{\"pattern\":\"^a\"}", -ENOTSUP, "from ^ to $" },
+		{ "{\"pattern\":\"^a|b$\"}", -ENOTSUP, "alternatives are supported in groups" },
+		{ "{\"pattern\":\"^(a$\"}", -ENOTSUP, "a ( without its )" },
+		{ "{\"pattern\":\"^a)$\"}", -ENOTSUP, "a ) without its (" },
+		{ "{\"pattern\":\"^(?=a)$\"}", -ENOTSUP, "kind of group" },
+		{ "{\"pattern\":\"^\\\\b$\"}", -ENOTSUP, "this escape" },
+		{ "{\"pattern\":\"^[a$\"}", -ENOTSUP, "a class without ]" },
+		{ "{\"pattern\":\"^[b-a]$\"}", -ENOTSUP, "ends before it begins" },
+		{ "{\"properties\":{},\"required\":[\"a\"],\"additionalProperties\":false}",
+		  -EINVAL, "a is required, but neither" },
+		{ "{\"required\":5}", -EINVAL, "required is no array" },
+	};
+	char *text;
+
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		int err = json_schema_to_grammar(bad[i].schema, &text);
+
+		if (err != bad[i].err || !strstr(llm_error(), bad[i].error))
+			fail_msg("%d, '%s' for %s", err, llm_error(), bad[i].schema);
+		assert_null(text);
+	}
+}
+
+/* ---- random ranges ---- */
+
+static uint64_t next(void)
+{
+	uint64_t z = seed += 0x9e3779b97f4a7c15u;
+
+	z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
+	z = (z ^ z >> 27) * 0x94d049bb133111ebu;
+	return z ^ z >> 31;
+}
+
+/* Of random magnitude. */
+static int64_t some_number(void)
+{
+	int64_t n = (int64_t)(next() >> (4 + next() % 60)) % 1000000000000000000;
+
+	return next() % 2 ? n : -n;
+}
+
+static void test_integers_of_a_range_fit_it(void **state)
+{
+	char schema[128], number[32];
+
+	for (int i = 0; i < 300; i++) {
+		int64_t a = some_number(),
+			b = next() % 3 ? some_number() : a + (int64_t)(next() % 50);
+		int64_t from = a < b ? a : b, to = a < b ? b : a;
+		struct grammar *g;
+
+		snprintf(schema, sizeof(schema),
+			 "{\"type\":\"integer\",\"minimum\":%" PRId64 ",\"maximum\":%" PRId64 "}",
+			 from, to);
+		g = make(schema);
+		for (int j = 0; j < 60; j++) {
+			int64_t near = (int64_t)(next() % 5) - 2,
+				n = j % 3 ? (j % 2 ? from : to) + near : some_number();
+
+			if (n > 999999999999999999 || n < -999999999999999999)
+				continue;
+			snprintf(number, sizeof(number), "%" PRId64, n);
+			if (fits(g, number) != (n >= from && n <= to))
+				fail_msg("%s in %s", number, schema);
+		}
+		assert_false(fits(g, "-0"));
+		assert_false(fits(g, "007"));
+		grammar_free(g);
+	}
+	check("{\"type\":\"integer\",\"exclusiveMinimum\":3,\"exclusiveMaximum\":6}",
+	      VALUES("4", "5"), VALUES("3", "6"));
+	check("{\"type\":\"integer\",\"minimum\":8}", VALUES("8", "10", "99999"),
+	      VALUES("7", "-8"));
+}
+
+static void test_mutilated_schemas_do_no_harm(void **state)
+{
+	static const char good[] =
+		"{\"properties\":{\"a\":{\"pattern\":\"^(a|[b-d]){2,3}$\"},\"b\":{\"minimum\":-12,"
+		"\"maximum\":345,\"type\":\"integer\"}},\"required\":[\"b\"],\"allOf\":[{\"items\":"
+		"{\"$ref\":\"#\"}}],\"additionalProperties\":{\"enum\":[1,\"x\"]}}";
+	char schema[sizeof(good)], *text;
+	struct grammar *g;
+
+	for (int i = 0; i < 20000; i++) {
+		memcpy(schema, good, sizeof(schema));
+		for (uint64_t n = 1 + next() % 3; n; n--)
+			schema[next() % (sizeof(schema) - 1)] =
+				next() % 4 ? good[next() % sizeof(good)] : (char)next();
+		if (json_schema_to_grammar(schema, &text))
+			continue;
+		if (!grammar_parse(text, &g))
+			grammar_free(g);
+		free(text);
+	}
+}
+
+/* ---- texts are JSON ---- */
+
+/* Writes random characters that the state allows, until it can end and none is wanted. */
+static void write_text(const struct grammar *g, char *text, size_t room)
+{
+	struct states s;
+	uint32_t state;
+	size_t n = 0;
+
+	assert_int_equal(states_init(&s, g), 0);
+	state = s.start;
+	while (n + 1 < room && !(states_can_end(&s, state) && next() % 4 == 0)) {
+		uint8_t byte =
+			next() % 3 ? (uint8_t) "{}[]\":,\\ 0a"[next() % 11] : (uint8_t)next();
+		int32_t to = states_next(&s, state, byte);
+
+		if (to > STATE_NONE) {
+			text[n++] = (char)byte;
+			state = (uint32_t)to;
+		} else if (states_can_end(&s, state) && next() % 64 == 0) {
+			break;
+		}
+	}
+	text[states_can_end(&s, state) ? n : 0] = 0;
+	states_fini(&s);
+}
+
+static void test_texts_of_schemas_are_json(void **state)
+{
+	static const char *const schemas[] = {
+		"{}",
+		"{\"type\":\"object\"}",
+		"{\"items\":{\"type\":\"string\"},\"maxItems\":3}",
+		"{\"properties\":{\"a\":{\"pattern\":\"^[\\\"\\\\\\\\\\\\w]{0,9}$\"},\"b\":{}},"
+		"\"additionalProperties\":true}",
+	};
+	static char text[400];
+	int used = 0;
+
+	for (size_t i = 0; i < sizeof(schemas) / sizeof(schemas[0]); i++) {
+		struct grammar *g = make(schemas[i]);
+
+		for (int j = 0; j < 300; j++) {
+			struct json_object *parsed;
+			enum json_tokener_error error;
+
+			write_text(g, text, sizeof(text));
+			if (!*text)
+				continue;
+			used++;
+			parsed = json_tokener_parse_verbose(text, &error);
+			if (error != json_tokener_success)
+				fail_msg("%s: %s", json_tokener_error_desc(error), text);
+			json_object_put(parsed);
+		}
+		grammar_free(g);
+	}
+	print_message("%d texts\n", used);
+	assert_true(used > 300);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_any_value),
+		cmocka_unit_test(test_types),
+		cmocka_unit_test(test_objects),
+		cmocka_unit_test(test_arrays),
+		cmocka_unit_test(test_strings),
+		cmocka_unit_test(test_patterns),
+		cmocka_unit_test(test_alternatives_and_references),
+		cmocka_unit_test(test_what_is_not_supported_is_named),
+		cmocka_unit_test(test_integers_of_a_range_fit_it),
+		cmocka_unit_test(test_mutilated_schemas_do_no_harm),
+		cmocka_unit_test(test_texts_of_schemas_are_json),
+	};
+	const char *given = getenv("TEST_SEED");
+
+	seed = given ? strtoull(given, NULL, 0) : (uint64_t)time(NULL);
+	print_message("TEST_SEED=%llu\n", (unsigned long long)seed);
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
