@@ -109,7 +109,7 @@ runtime_uses := $(runtime/pass_uses) runtime/pass runtime/grammar runtime/sample
 
 TOOLS := llm-bench llm-cli llm-perplexity llm-logits llm-quantize llm-vocab npuc npu-info npu-profile npu-top npu-trace
 ROOMS += tools/common $(TOOLS:%=tools/%)
-tools/common_public := json_out.h options.h progress.h prompts.h range.h timeline.h tokens.h tool.h
+tools/common_public := escapes.h json_out.h options.h progress.h prompts.h range.h timeline.h tokens.h tool.h
 tools/common_uses := runtime/api libnpu
 $(foreach t,$(TOOLS),$(eval tools/$(t)_uses := tools/common runtime/api libnpu))
 tools/npuc_uses += uapi/npu isa

@@ -8,18 +8,19 @@
 set -u
 bin=${BUILD:-build}/bin
 status=0
-new=$(mktemp) && list=$(mktemp) || exit 1
-trap 'rm -f "$new" "$list"' EXIT
+new=$(mktemp) || exit 1
+trap 'rm -f "$new"' EXIT
 
 for page in $(grep -l '^\.\\" Written by docs/man/options.sh: ' docs/man/*.[18]); do
-	read -r tool arguments <<<"$(sed -n 's|^\.\\" Written by docs/man/options.sh: ||p' "$page")"
-	# shellcheck disable=SC2086
-	"$bin/$tool" $arguments >"$list" || exit 1
-	awk -v list="$list" '
+	awk -v bin="$bin/" '
 		/^\.\\" End of what is written\./ { inside = 0 }
 		!inside
-		/^\.\\" Written by docs\/man\/options\.sh: / { inside = 1; while ((getline line < list) > 0) print line }
-	' "$page" >"$new"
+		sub(/^\.\\" Written by docs\/man\/options\.sh: /, "") {
+			inside = 1
+			while (((bin $0) | getline line) > 0) print line
+			if (close(bin $0)) exit 1
+		}
+	' "$page" >"$new" || exit 1
 	if [ "${1:-}" = --check ]; then
 		diff -u "$page" "$new" || status=1
 	else

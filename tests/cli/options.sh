@@ -28,7 +28,7 @@ for tool in llm-cli llm-bench llm-perplexity llm-logits; do
 	same "$tool --help and the manual have every option, and --help every value" "none$missing" none
 	same "$tool has all choices" "$(for c in placement weights activations graphs partition kv sync order; do cut -f1 "$scratch/options" | grep -cx -- "--$c"; done | xargs)" "1 1 1 1 1 1 1 1"
 	same "$tool --help fits 100 columns" "$(awk 'length > 100' "$scratch/help")none" none
-	refuses "$tool: unknown form of help" 2 "--help: 'html' is none of text, man, options" "${t[@]}" --help=html
+	refuses "$tool: unknown form of help" 2 "--help: 'html' is none of text, man, options, habits, man-habits" "${t[@]}" --help=html
 	passes "$tool --version" "${t[@]}" --version
 	grep -Eq "^$tool [0-9]+\.[0-9]+" "$scratch/out" && ok "$tool --version has a number" || not_ok "$tool --version has a number"
 	refuses "$tool: unknown long option" 2 "unknown option '--no-such'" "${t[@]}" --no-such
@@ -94,7 +94,7 @@ refuses "llm-cli: no prompt" 2 "-p TEXT" "$bin/llm-cli" -m "$model"
 refuses "llm-cli: two prompts" 2 "-p TEXT" "$bin/llm-cli" -m "$model" -p x -f y
 refuses "llm-cli: prompt file that does not exist" 1 "no-such-file: No such file" "$bin/llm-cli" -m "$model" --preset cpu -f "$scratch/no-such-file"
 refuses "llm-cli: prompt file that is a folder" 1 "directory" "$bin/llm-cli" -m "$model" --preset cpu -f "$scratch"
-for bad in "--temp x" "--temp -1" "--temp nan" "--top-p 2" "--min-p -0.1" "--top-k -1" "--seed x" "-n x" "-n -2" "-c 0" "-c x"; do
+for bad in "--temp x" "--temp -1" "--temp nan" "--top-p 2" "--min-p -0.1" "--top-k -1" "--seed x" "--seed -2" "-n x" "-n -3" "-c -1" "-c x"; do
 	# shellcheck disable=SC2086
 	refuses "llm-cli $bad" 2 "${bad%% *}: " "$bin/llm-cli" -m "$model" -p x $bad
 done

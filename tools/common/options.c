@@ -180,72 +180,6 @@ int options_find_word(const char *what, const char *const *words, const char *va
 	return -1;
 }
 
-/* The arguments of getopt_long(). */
-struct getopt_tables {
-	char letters[2 * OPTIONS_MAX + 2];
-	struct option longopts[2 * OPTIONS_MAX];
-	bool dashes;
-};
-
-static void make_tables(const struct option_set *set, struct getopt_tables *t)
-{
-	struct option_def all[OPTIONS_MAX];
-	size_t n_own, n = options_all(set, all, &n_own), letters = 0, longs = 0;
-
-	*t = (struct getopt_tables){ 0 };
-	t->letters[letters++] = ':';
-	for (size_t i = 0; i < n; i++) {
-		const struct option_def *o = &all[i];
-		int arg = o->arg ? required_argument : no_argument;
-
-		if (o->code < 256) {
-			t->letters[letters++] = (char)o->code;
-			if (o->arg)
-				t->letters[letters++] = ':';
-		}
-		if (o->code == 'h')
-			t->longopts[longs++] =
-				(struct option){ o->name, optional_argument, NULL, OPT_HELP };
-		else if (o->name)
-			t->longopts[longs++] = (struct option){ o->name, arg, NULL, o->code };
-		if (o->dash)
-			t->longopts[longs++] = (struct option){ o->dash, arg, NULL, o->code };
-		t->dashes |= o->dash != NULL;
-	}
-}
-
-int options_parse(const struct option_set *set, int argc, char **argv, void *ud, int *status)
-{
-	struct getopt_tables t;
-	int c;
-
-	make_tables(set, &t);
-	*status = 0;
-	while ((c = (t.dashes ? getopt_long_only : getopt_long)(argc, argv, t.letters, t.longopts,
-								NULL)) != -1) {
-		switch (c) {
-		case '?':
-		case ':':
-			*status = tool_bad_option(c, argv);
-			return 1;
-		case 'h':
-		case OPT_HELP:
-			*status = options_help(set, c == OPT_HELP && optarg ? optarg : "text");
-			return 1;
-		case OPT_VERSION:
-			printf("%s %s (%s)\n", tool_name, VNPU_VERSION, tool_build_commit);
-			return 1;
-		case OPT_LIST_DEVICES:
-			*status = engine_list_devices();
-			return 1;
-		}
-		*status = set->option(ud, c, optarg);
-		if (*status)
-			return 1;
-	}
-	return 0;
-}
-
 /* ---- settings ---- */
 
 /* The settings that are numbers. */
@@ -431,6 +365,25 @@ static void warn_vocab(const struct llm_engine *engine)
 	if (line && line != last)
 		fprintf(stderr, "%s: warning: %s\n", tool_name, line);
 	last = line ? line : last;
+}
+
+int engine_parse_ctx(const char *value, unsigned int min, unsigned int *n_ctx)
+{
+	uint64_t v;
+	char *end;
+
+	v = strtoull(value, &end, 10);
+	if (*value < '0' || *value > '9' || *end || v >= UINT32_MAX || (v && v < min))
+		return tool_usage("-c: '%s' is neither 0, as many as the model was trained with, "
+				  "nor a number from %u to %u",
+				  value, min, UINT32_MAX - 1);
+	*n_ctx = v ? (unsigned int)v : ENGINE_CTX_TRAINED;
+	return 0;
+}
+
+unsigned int engine_ctx(const struct llm_engine *engine, unsigned int n_ctx)
+{
+	return n_ctx == ENGINE_CTX_TRAINED ? llm_engine_info(engine)->n_ctx_train : n_ctx;
 }
 
 int engine_try_open(struct llm_options *opts, struct llm_engine **engine)

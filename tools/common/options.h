@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Command lines as tables: a table holds the names, values and descriptions of a tool's options;
- * getopt's tables, --help, the manual's list and the shell's completion are made from it. Also the
- * options that all llm tools share: the model, and where and how it runs.
+ * the parser, --help, the manual's list and the shell's completion use it. Also the options that
+ * all llm tools share: the model, and where and how it runs.
  *
  *	static const struct option_def options[] = {
  *		{ 'p', "prompt", "TEXT", .doc = "the prompt" },
@@ -43,9 +43,12 @@ struct option_set {
 	bool lists; /* settings and presets take lists */
 };
 
-/* Calls @set->option for each option; handles --help, --version, --list-devices and
- * unknown options. Returns 0 to go on, with optind at the first other argument, or 1
- * to exit with *@status. */
+/*
+ * Calls @set->option for each option; handles --help, --version, --list-devices, options that users
+ * of llama.cpp expect (habits.h) and unknown ones. Names are never shortened or joined. Moves the
+ * other arguments to the end. Returns 0 to go on, with optind at the first of these, or 1 to exit
+ * with *@status.
+ */
 int options_parse(const struct option_set *set, int argc, char **argv, void *ud, int *status);
 
 #define OPTIONS_MAX 128
@@ -59,7 +62,8 @@ const char *options_word(const struct option_def *o, unsigned int i);
  * Prints --help or --help=FORMAT. "text" is for people; "man" is the list of the shared options for
  * the manual (docs/man/options.sh); "options" is for programs, such as a shell's completion: a line
  * for each name of an option, with the name of its value and the allowed words, separated by tabs.
- * 0, or 2 after a message.
+ * "habits" and "man-habits" are the options of llama.cpp, for people and for the manual. 0, or 2
+ * after a message.
  */
 int options_help(const struct option_set *set, const char *format);
 
@@ -118,6 +122,14 @@ void engine_setting_apply(struct llm_options *opts, enum engine_setting setting,
  * message. */
 int engine_parse_clock(const char *name, const char **profile);
 const char *engine_transport_name(enum npu_transport transport);
+
+/* Of -c: as many tokens as the model was trained with. For the engine 0 is a default. */
+#define ENGINE_CTX_TRAINED UINT32_MAX
+/* Parses the tokens of a context: 0, which means as many as trained, or from @min on. 0, or 2 after
+ * a message. */
+int engine_parse_ctx(const char *value, unsigned int min, unsigned int *n_ctx);
+/* The tokens of the context for @engine: @n_ctx, or as many as trained. */
+unsigned int engine_ctx(const struct llm_engine *engine, unsigned int n_ctx);
 
 /* Opens the engine, with a progress bar. 0, or 1 after a message. */
 int engine_open(struct llm_options *opts, struct llm_engine **engine);

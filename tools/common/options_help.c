@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "habits.h"
 #include "options.h"
 #include "tool.h"
 
@@ -172,6 +173,7 @@ static void help_text(const struct option_set *set)
 			printf("\nThe model, and where and how it runs:\n\n");
 		put_option(&all[i]);
 	}
+	puts("\n--help=habits tells what becomes of options of llama.cpp.");
 }
 
 /* ---- for the manual: mdoc ---- */
@@ -263,6 +265,75 @@ static void help_man(const struct option_set *set)
 	puts(".El");
 }
 
+/* ---- options of llama.cpp ---- */
+
+/* What becomes of it, and why. */
+static void habit_text(const struct habit *h, char *text, size_t bytes)
+{
+	size_t used = 0;
+
+	if (h->option && !h->when)
+		used = (size_t)snprintf(text, bytes, "as --%s: ", h->option);
+	else if (!h->option && (!h->takes || !h->arg))
+		used = (size_t)snprintf(text, bytes, h->takes ? "taken: " : "refused: ");
+	else if (!h->option && !strcmp(h->takes, "*"))
+		used = (size_t)snprintf(text, bytes, "taken with any value: ");
+	else if (!h->option)
+		used = (size_t)snprintf(text, bytes, "taken with %s: ", h->takes);
+	for (char *c = text; c < text + used; c++)
+		*c = *c == '|' ? '/' : *c;
+	snprintf(text + used, bytes - used, "%s", h->doc);
+}
+
+/* Prints each name of @h behind @before, with @between between two. Returns the characters. */
+static int put_habit_names(const struct habit *h, const char *before, const char *between)
+{
+	int at = 0;
+
+	for (const char *name = h->names; *name;) {
+		int n = (int)strcspn(name, " ");
+
+		at += printf("%s%s%.*s", name == h->names ? "" : between, before,
+			     n - (*before != '\0'), name + (*before != '\0'));
+		name += n + (name[n] == ' ');
+	}
+	return at;
+}
+
+static void help_habits(const struct option_set *set)
+{
+	const struct habit *h;
+	char text[512];
+	int at;
+
+	puts("What becomes of options of llama.cpp. A tool's own options come first.\n");
+	for (size_t i = 0; (h = habit_at(i)); i++) {
+		at = printf("  ") + put_habit_names(h, "", ", ");
+		if (h->arg)
+			at += printf(h->optional ? " [%s]" : " %s", h->arg);
+		habit_text(h, text, sizeof(text));
+		put_wrapped(text, at);
+	}
+}
+
+static void help_man_habits(const struct option_set *set)
+{
+	const struct habit *h;
+	char text[512];
+
+	puts(".Bl -tag -width Ds -compact");
+	for (size_t i = 0; (h = habit_at(i)); i++) {
+		printf(".It ");
+		put_habit_names(h, "Fl ", " , ");
+		if (h->arg)
+			printf(" %s %s", h->optional ? "Op Ar" : "Ar", h->arg);
+		putchar('\n');
+		habit_text(h, text, sizeof(text));
+		man_doc(text, "", false);
+	}
+	puts(".El");
+}
+
 /* ---- for programs ---- */
 
 static void put_name(const struct option_def *o, const char *dashes, const char *name)
@@ -292,9 +363,11 @@ static void help_options(const struct option_set *set)
 
 int options_help(const struct option_set *set, const char *format)
 {
-	static const char *const formats[] = { "text", "man", "options", NULL };
-	static void (*const helps[])(const struct option_set *) = { help_text, help_man,
-								    help_options };
+	static const char *const formats[] = { "text",	 "man",	       "options",
+					       "habits", "man-habits", NULL };
+	static void (*const helps[])(const struct option_set *) = {
+		help_text, help_man, help_options, help_habits, help_man_habits,
+	};
 	int which = options_find_word("--help", formats, format);
 
 	if (which < 0)

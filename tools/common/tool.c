@@ -2,11 +2,13 @@
 /* Errors, numbers and files of the command-line tools: see tool.h. */
 #include <errno.h>
 #include <getopt.h>
+#include <inttypes.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -107,6 +109,26 @@ int tool_parse_double(const char *what, const char *s, double min, double max, d
 	if (end == s || *end || !(v >= min && v <= max))
 		return tool_usage("%s: '%s' is not a number from %g to %g", what, s, min, max);
 	*value = v;
+	return 0;
+}
+
+int tool_parse_seed(const char *what, const char *s, uint64_t *seed)
+{
+	unsigned long long v;
+	char *end;
+
+	if (!strcmp(s, "-1")) {
+		if (getrandom(seed, sizeof(*seed), 0) != sizeof(*seed))
+			return tool_fail("%s: no random number: %s", what, strerror(errno));
+		fprintf(stderr, "%s: seed %" PRIu64 "\n", tool_name, *seed);
+		return 0;
+	}
+	errno = 0;
+	v = strtoull(s, &end, 10);
+	if (*s < '0' || *s > '9' || *end || errno)
+		return tool_usage("%s: '%s' is not a number from -1, which draws one, to %" PRIu64,
+				  what, s, UINT64_MAX);
+	*seed = v;
 	return 0;
 }
 

@@ -29,6 +29,9 @@ int tool_parse_uint(const char *what, const char *s, unsigned int min, unsigned 
 int tool_parse_float(const char *what, const char *s, float min, float max, float *value);
 int tool_parse_double(const char *what, const char *s, double min, double max, double *value);
 
+/* The same for a seed; -1 draws one, which a line on stderr tells. */
+int tool_parse_seed(const char *what, const char *s, uint64_t *seed);
+
 /* Reads a whole file, "-" for stdin; adds a NUL after its *@bytes. NULL after a message. */
 char *tool_read_file(const char *path, size_t *bytes);
 

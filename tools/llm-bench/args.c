@@ -49,7 +49,9 @@ static const struct option_def options[] = {
 	{ OPT_NO_WARMUP, "no-warmup", NULL, .doc = "no run before the measured ones" },
 	{ OPT_PROMPT_FILE, "prompt-file", "FILE",
 	  .doc = "prompts from a text instead of random tokens" },
-	{ OPT_SEED, "seed", "N", .doc = "seed of the random prompts and of --jitter (default: 0)" },
+	{ OPT_SEED, "seed", "N",
+	  .doc = "seed of the random prompts and of --jitter; -1: a random one, which stderr "
+		 "tells (default: 0)" },
 	{ OPT_JITTER, "jitter", "FRACTION",
 	  .doc = "on the virtual clock, durations vary by up to this fraction (default: 0)" },
 	{ OPT_BREAKDOWN, "breakdown", NULL,
@@ -210,7 +212,7 @@ static int parse_one(void *ud, int c, const char *value)
 		args->prompt_file = value;
 		return 0;
 	case OPT_SEED:
-		return tool_parse_u64("--seed", value, 0, UINT64_MAX, &args->seed);
+		return tool_parse_seed("--seed", value, &args->seed);
 	case OPT_DRY_RUN:
 		args->dry_run = true;
 		return 0;

@@ -14,10 +14,12 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "escapes.h"
 #include "options.h"
 #include "progress.h"
 #include "sampling.h"
 #include "stats.h"
+#include "stop.h"
 #include "timeline.h"
 #include "tokens.h"
 #include "tool.h"
@@ -29,6 +31,7 @@ enum {
 	OPT_SPECIAL,
 	OPT_STATS,
 	OPT_TIMELINE,
+	OPT_NO_ESCAPE,
 };
 
 struct cli_options {
@@ -37,7 +40,8 @@ struct cli_options {
 	const char *prompt, *file;
 	unsigned int n_ctx;
 	uint64_t n_predict; /* UINT64_MAX: no limit */
-	bool ids, ignore_eos, no_bos, special, stats;
+	bool ids, ignore_eos, no_bos, special, stats, no_escape;
+	struct stop stop;
 	const char *timeline;
 };
 
@@ -58,12 +62,17 @@ static const char usage[] =
 	"Continues a text. The text goes to stdout, everything else to stderr.\n";
 
 static const struct option_def options[] = {
-	{ 'p', "prompt", "TEXT", .doc = "the prompt" },
+	{ 'p', "prompt", "TEXT",
+	  .doc = "the prompt; \\n, \\t, \\r, \\\\, \\', \\\" and \\xHH in it are escapes" },
 	{ 'f', "file", "FILE", .doc = "the prompt is in FILE; - for stdin" },
 	{ 'n', "n-predict", "N",
-	  .doc = "most tokens to generate; -1: until the end of text (default: 128)" },
+	  .doc = "most tokens to generate; -1 or -2: until the end of text, or of the context "
+		 "(default: 128)" },
 	{ 'c', "ctx-size", "N",
-	  .doc = "tokens of context (default: as the model was trained, at most 4096)" },
+	  .doc = "tokens of context; 0: as many as the model was trained with (default: the "
+		 "same, at most 4096)" },
+	{ 'r', "reverse-prompt", "TEXT", .doc = "end when TEXT was generated; may be repeated" },
+	{ OPT_NO_ESCAPE, "no-escape", NULL, .doc = "no escapes in -p and -r" },
 	{ OPT_IDS, "ids", NULL, .doc = "print token ids, separated by spaces, instead of text" },
 	SAMPLING_OPTIONS,
 	{ OPT_IGNORE_EOS, "ignore-eos", NULL, .doc = "go on after an end token" },
@@ -78,11 +87,16 @@ static const struct option_def options[] = {
 
 static int parse_n_predict(const char *s, uint64_t *n)
 {
-	if (!strcmp(s, "-1")) {
-		*n = UINT64_MAX;
-		return 0;
-	}
-	return tool_parse_u64("-n", s, 0, UINT32_MAX, n);
+	char *end;
+	long long v;
+
+	v = strtoll(s, &end, 10);
+	if (strchr(" \t", *s) || *end || v < -2 || v > UINT32_MAX)
+		return tool_usage("-n: '%s' is not a number from -2 to %u, of which -1 and -2 are "
+				  "no limit",
+				  s, UINT32_MAX);
+	*n = v < 0 ? UINT64_MAX : (uint64_t)v;
+	return 0;
 }
 
 static int parse_one(void *ud, int c, const char *value)
@@ -99,7 +113,12 @@ static int parse_one(void *ud, int c, const char *value)
 	case 'n':
 		return parse_n_predict(value, &o->n_predict);
 	case 'c':
-		return tool_parse_uint("-c", value, 1, UINT32_MAX, &o->n_ctx);
+		return engine_parse_ctx(value, 1, &o->n_ctx);
+	case 'r':
+		return stop_add(&o->stop, value);
+	case OPT_NO_ESCAPE:
+		o->no_escape = true;
+		return 0;
 	case OPT_IDS:
 		o->ids = true;
 		return 0;
@@ -147,10 +166,14 @@ static int read_prompt(const struct cli_options *o, const struct llm_engine *eng
 	unsigned int flags =
 		(o->no_bos ? 0 : LLM_TOKENIZE_BOS) | (o->special ? LLM_TOKENIZE_SPECIAL : 0);
 	size_t bytes = o->file ? 0 : strlen(o->prompt);
-	char *read = o->file ? tool_read_file(o->file, &bytes) : NULL;
+	char *read = NULL;
 	int err;
 
-	if (o->file && !read)
+	if (o->file)
+		read = tool_read_file(o->file, &bytes);
+	else if (!o->no_escape)
+		read = escapes_decode(o->prompt, &bytes);
+	if (!read && (o->file || !o->no_escape))
 		return 1;
 	err = tokens_from_text(engine, read ? read : o->prompt, bytes, flags, list);
 	free(read);
@@ -161,6 +184,7 @@ static int read_prompt(const struct cli_options *o, const struct llm_engine *eng
 
 struct cli_output {
 	const struct cli_options *o;
+	struct stop *stop;
 	bool newline; /* the last byte written was a newline, or nothing was written */
 };
 
@@ -177,7 +201,8 @@ static int write_token(void *ud, const struct llm_generated *token)
 		out->newline = token->text[token->text_bytes - 1] == '\n';
 	}
 	fflush(stdout);
-	return interrupted || ferror(stdout);
+	return interrupted || ferror(stdout) ||
+	       stop_seen(out->stop, token->text, token->text_bytes);
 }
 
 static int generate(struct cli_output *out, struct llm_session *s, struct llm_sampler *sampler,
@@ -213,16 +238,18 @@ static int generate(struct cli_output *out, struct llm_session *s, struct llm_sa
 	return status;
 }
 
-static int run(const struct cli_options *o, struct llm_engine *engine, uint64_t load_ns)
+static int run(struct cli_options *o, struct llm_engine *engine, uint64_t load_ns)
 {
 	struct llm_sampler *sampler = NULL;
 	struct llm_session *s = NULL;
 	struct token_list prompt = { 0 };
 	struct timeline *timeline = NULL;
-	struct cli_output out = { .o = o, .newline = true };
-	int status = read_prompt(o, engine, &prompt);
+	struct cli_output out = { .o = o, .stop = &o->stop, .newline = true };
+	int status = stop_init(&o->stop, !o->no_escape);
 
-	if (!status && llm_session_create(engine, o->n_ctx, &s))
+	if (!status)
+		status = read_prompt(o, engine, &prompt);
+	if (!status && llm_session_create(engine, engine_ctx(engine, o->n_ctx), &s))
 		status = tool_fail("%s", llm_error());
 	if (!status)
 		status = sampling_create(&o->sampling, engine, llm_session_n_ctx(s), &sampler);
@@ -240,6 +267,7 @@ static int run(const struct cli_options *o, struct llm_engine *engine, uint64_t 
 		status = 1;
 	llm_sampler_free(sampler);
 	llm_session_free(s);
+	stop_free(&o->stop);
 	free(prompt.ids);
 	return status;
 }

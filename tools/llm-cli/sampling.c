@@ -168,7 +168,7 @@ int sampling_option(struct sampling *s, int c, const char *value)
 	case OPT_TOP_K:
 		return parse_top_k(value, &o->top_k);
 	case OPT_SEED:
-		return tool_parse_u64("--seed", value, 0, UINT64_MAX, &o->seed);
+		return tool_parse_seed("--seed", value, &o->seed);
 	case OPT_REPEAT_LAST_N:
 		return parse_last_n("--repeat-last-n", value, &s->repeat_last_n);
 	case OPT_DRY_LAST_N:

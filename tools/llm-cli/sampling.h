@@ -48,7 +48,9 @@ enum {
 		{ OPT_MIN_P, "min-p", "P",                                                         \
 		  .doc = "only tokens at least P times as likely as the likeliest; 0: off "        \
 			 "(default: 0.05)" },                                                      \
-		{ OPT_SEED, "seed", "N", .doc = "seed of the sampler (default: 0)" },              \
+		{ OPT_SEED, "seed", "N",                                                           \
+		  .doc = "seed of the sampler; -1: a random one, which stderr tells (default: "    \
+			 "0)" },                                                                   \
 		{ OPT_TOP_N_SIGMA, "top-nsigma", "N",                                              \
 		  .doc = "only logits within N standard deviations of the greatest; 0: off "       \
 			 "(default)" },                                                            \

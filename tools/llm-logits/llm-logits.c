@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "escapes.h"
 #include "json_out.h"
 #include "options.h"
 #include "tokens.h"
@@ -14,6 +15,7 @@
 
 enum {
 	OPT_TOKENS = OPT_TOOL,
+	OPT_NO_ESCAPE,
 };
 
 enum logits_format {
@@ -26,6 +28,7 @@ struct logits_options {
 	struct llm_options engine;
 	const char *tokens, *prompt;
 	unsigned int n_ctx;
+	bool no_escape;
 	enum logits_format format;
 };
 
@@ -37,9 +40,13 @@ static const char *const formats[] = { "json", "text", "f32", NULL };
 static const struct option_def options[] = {
 	{ OPT_TOKENS, "tokens", "LIST",
 	  .doc = "token ids separated by commas, without an added BOS" },
-	{ 'p', "prompt", "TEXT", .doc = "a text, with BOS in front if the model wants it" },
+	{ 'p', "prompt", "TEXT",
+	  .doc = "a text, with BOS in front if the model wants it; escapes in it are those of "
+		 "llm-cli" },
+	{ OPT_NO_ESCAPE, "no-escape", NULL, .doc = "no escapes in -p" },
 	{ 'c', "ctx-size", "N",
-	  .doc = "tokens of context (default: as the model was trained, at most 4096)" },
+	  .doc = "tokens of context; 0: as many as the model was trained with (default: the "
+		 "same, at most 4096)" },
 	{ 'o', "output", "FORMAT",
 	  .doc = "json, text (a line for each token: id and logit) or f32 (little-endian, raw; "
 		 "default: json)",
@@ -69,7 +76,10 @@ static int parse_one(void *ud, int c, const char *value)
 		o->prompt = value;
 		return 0;
 	case 'c':
-		return tool_parse_uint("-c", value, 1, UINT32_MAX, &o->n_ctx);
+		return engine_parse_ctx(value, 1, &o->n_ctx);
+	case OPT_NO_ESCAPE:
+		o->no_escape = true;
+		return 0;
 	case 'o':
 		return parse_format(value, &o->format);
 	}
@@ -137,20 +147,30 @@ static int print_logits(const struct logits_options *o, const struct token_list 
 	return 0;
 }
 
+static int read_prompt(const struct logits_options *o, const struct llm_engine *engine,
+		       struct token_list *tokens)
+{
+	size_t bytes = strlen(o->prompt);
+	char *text = o->no_escape ? NULL : escapes_decode(o->prompt, &bytes);
+	int status = text || o->no_escape ? 0 : 1;
+
+	if (!status)
+		status = tokens_from_text(engine, text ? text : o->prompt, bytes, LLM_TOKENIZE_BOS,
+					  tokens);
+	free(text);
+	if (!status && !tokens->n)
+		status = tool_fail("the prompt is empty: give at least one character");
+	return status;
+}
+
 static int run(const struct logits_options *o, struct llm_engine *engine, struct token_list *tokens)
 {
 	struct llm_session *s;
-	int status;
+	int status = o->prompt ? read_prompt(o, engine, tokens) : 0;
 
-	if (o->prompt) {
-		status = tokens_from_text(engine, o->prompt, strlen(o->prompt), LLM_TOKENIZE_BOS,
-					  tokens);
-		if (status)
-			return status;
-		if (!tokens->n)
-			return tool_fail("the prompt is empty: give at least one character");
-	}
-	if (llm_session_create(engine, o->n_ctx, &s))
+	if (status)
+		return status;
+	if (llm_session_create(engine, engine_ctx(engine, o->n_ctx), &s))
 		return tool_fail("%s", llm_error());
 	if (llm_session_eval(s, tokens->ids, tokens->n))
 		status = tool_fail("%s", llm_error());

@@ -57,7 +57,8 @@ static const char *const formats[] = { "text", "json", NULL };
 
 static const struct option_def options[] = {
 	{ 'f', "file", "FILE", .doc = "the text; - for stdin" },
-	{ 'c', "ctx-size", "N", .doc = "tokens of a window (default: 512)" },
+	{ 'c', "ctx-size", "N",
+	  .doc = "tokens of a window; 0: as many as the model was trained with (default: 512)" },
 	{ OPT_REFERENCE, "reference", "FILE",
 	  .doc = "a model, such as the one that -m was quantised from, to compare with: how often "
 		 "both have the same most likely token\n"
@@ -78,7 +79,7 @@ static int parse_one(void *ud, int c, const char *value)
 		o->file = value;
 		return 0;
 	case 'c':
-		return tool_parse_uint("-c", value, 4, UINT32_MAX, &o->n_ctx);
+		return engine_parse_ctx(value, 4, &o->n_ctx);
 	case OPT_ALL:
 		o->all = true;
 		return 0;
@@ -326,6 +327,7 @@ int main(int argc, char **argv)
 	text = tool_read_file(o.file, &bytes);
 	status = text ? engine_open(&o.engine, &engine) : 1;
 	if (!status) {
+		o.n_ctx = engine_ctx(engine, o.n_ctx);
 		status = run(&o, engine, text, bytes);
 		engine_close(engine);
 	}
