@@ -39,6 +39,9 @@ works "llama-bench -o json" "$bin/llm-bench" -m "$model" -p 16 -n 0 -r 1 -b 256 
 works "llama-bench -pg" "$bin/llm-bench" -m "$model" -p 0 -n 0 -pg 16,4 -r 1 -mmp 0 -sm none -nkvo 0 -dio 0 -embd 0
 works "llama-perplexity" "$bin/llm-perplexity" -m "$model" -f tests/data/docs6m/p1.txt -c 32 -b 512 -ngl 99 -fa
 
+works "llama-perplexity --save-all-logits" "$bin/llm-perplexity" -m "$model" -f tests/data/docs6m/p1.txt -c 32 --chunks 2 --save-all-logits "$scratch/base"
+works "llama-perplexity --kl-divergence" "$bin/llm-perplexity" -m "$model" --kl-divergence-base "$scratch/base" --kl-divergence -ngl 99
+
 refuses "-hf" 2 "nothing is downloaded.*-m FILE" "$bin/llm-cli" -hf ggml-org/models -p x
 refuses "-hf in a benchmark" 2 "nothing is downloaded.*-m FILE" "$bin/llm-bench" -hf ggml-org/models
 refuses "a chat" 2 "there is no chat.*-p.*--special" "${cli[@]}" -cnv -p "You are helpful"

@@ -47,6 +47,117 @@ assert 0.8 < r['agreement'] < 1, r['agreement']
 " "$scratch/out"
 refuses "a reference that is not there" 1 "no-such.gguf" "${ppl[@]}" -f "$scratch/text" -c 64 --preset cpu --reference no-such.gguf
 
+# ---- parts of a text -----------------------------------------------------------------------------
+
+passes "--chunks" "${ppl[@]}" -f "$scratch/text" -c 64 -o json --preset cpu --chunks 2
+true_in_python "--chunks 2 scores two windows" "
+r = json.load(open(sys.argv[1]))
+assert r['n_windows'] == 2 and r['n_tokens'] == 62, r
+" "$scratch/out"
+same "--chunks -1 and many are all" "$("${ppl[@]}" -f "$scratch/text" -c 64 --preset cpu --chunks -1)" "$("${ppl[@]}" -f "$scratch/text" -c 64 --preset cpu --chunks 99)"
+for bad in 0 -2 x; do
+	refuses "--chunks $bad" 2 "--chunks: " "${ppl[@]}" -f "$scratch/text" --chunks $bad
+done
+
+# interrupted PRESSES COMMAND...: on a terminal of 60 columns, Ctrl-C when the bar first tells a perplexity; prints the status,
+# the bar, and stdout.
+interrupted() {
+	python3 - "$@" <<'PYTHON'
+import fcntl, os, pty, re, struct, subprocess, sys, termios
+main, terminal = pty.openpty()
+fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 60, 0, 0))
+p = subprocess.Popen(sys.argv[1:], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=terminal)
+os.close(terminal)
+seen, sent = b"", False
+while True:
+    try:
+        got = os.read(main, 4096)
+    except OSError:
+        break
+    if not got:
+        break
+    seen += got
+    if not sent and b"perplexity" in seen:
+        p.send_signal(2)
+        sent = True
+out = p.stdout.read().decode()
+bar = re.search(rb"(\d+) of (\d+): perplexity (\d+\.\d+)", seen)
+print(p.wait(), bar is not None, sent, out, seen[-200:], sep="\n")
+PYTHON
+}
+for _ in 1 2 3 4 5 6 7 8 9 10 11 12; do cat "$scratch/text"; done >"$scratch/long"
+for _ in 1 2 3 4 5 6 7 8; do cat "$scratch/long"; done >"$scratch/longer"
+interrupted "${ppl[@]}" -f "$scratch/longer" -c 512 -t 1 --preset cpu -o json >"$scratch/out"
+true_in_python "Ctrl-C prints what there is and ends with 130, and the bar tells the perplexity so far" "
+status, bar, sent, out, rest = open(sys.argv[1]).read().split('\n', 4)
+r = json.loads(out)
+assert (status, bar, sent) == ('130', 'True', 'True') and 0 < r['n_windows'] < r['text_tokens'] // 512, r
+assert 'interrupted after' in rest, rest
+" "$scratch/out"
+
+# ---- KL divergence -------------------------------------------------------------------------------
+
+base=$scratch/base other=$scratch/other
+passes "a base" "${ppl[@]}" -f "$scratch/text" -c 33 -o json --preset cpu --kl-divergence-base "$base"
+same "a base changes nothing" "$(<"$scratch/out")" "$("${ppl[@]}" -f "$scratch/text" -c 33 -o json --preset cpu)"
+passes "another model's" "${ppl[@]}" -f "$scratch/text" -c 33 --preset npu --activations int8 --kl-divergence-base "$other"
+passes "--kl-divergence" "${ppl[@]}" -o json --preset npu --activations int8 --kl-divergence-base "$base" --kl-divergence
+true_in_python "KL divergence and its quantiles are those of the two files" "
+import struct
+def read(path):
+    b = open(path, 'rb').read()
+    magic, n_ctx, n_vocab, n_windows = struct.unpack('<8s3I', b[:20])
+    assert magic == b'_logits_' and n_ctx == 33, (magic, n_ctx)
+    at, rows = 20 + 4 * n_ctx * n_windows, []
+    ids = struct.unpack(f'<{n_ctx * n_windows}i', b[20:at])
+    size = 8 + 2 * (n_vocab + n_vocab % 2)
+    for i in range(n_windows * 16):
+        scale, least, *q = struct.unpack(f'<2f{n_vocab}H', b[at:at + 8 + 2 * n_vocab])
+        rows.append([scale * v + least for v in q])
+        at += size
+    assert at == len(b)
+    return ids, n_windows, rows
+ids, n_windows, base = read(sys.argv[2])
+r = json.load(open(sys.argv[1]))
+kl, nll, same, dp = [], [], 0, 0
+for i, (b, o) in enumerate(zip(base, read(sys.argv[3])[2])):
+    assert abs(sum(math.exp(v) for v in b) - 1) < 2e-3, sum(math.exp(v) for v in b)
+    kl.append(sum(math.exp(p) * (p - q) for p, q in zip(b, o) if p > -16))
+    next = ids[i // 16 * 33 + 17 + i % 16]
+    nll.append(-b[next])
+    same += b.index(max(b)) == o.index(max(o))
+    dp += (math.exp(o[next]) - math.exp(b[next])) ** 2
+n = len(kl)
+close = lambda a, b, t: abs(a - b) <= t or print(a, b) or sys.exit(1)
+close(r['kl_divergence'], sum(kl) / n, 2e-4)
+close(r['kl_median'], sorted(kl)[n // 2], 1e-3)
+close(r['kl_max'], max(kl), 2e-3)
+close(r['base_perplexity'], math.exp(sum(nll) / n), 1e-3 * r['base_perplexity'])
+close(r['ppl_ratio'], r['perplexity'] / r['base_perplexity'], 1e-9)
+close(r['p_diff_rms'], math.sqrt(dp / n), 1e-4)
+close(r['same_top'], same / n, 1.5 / n)
+assert r['n_tokens'] == n and 0 < r['kl_stderr'] < r['kl_divergence'] < r['kl_99'] <= r['kl_max'], r
+" "$scratch/out" "$base" "$other"
+passes "a base and its model" "${ppl[@]}" -f "$scratch/text" -o json --preset cpu --kl-divergence-base "$base" --kl-divergence
+true_in_python "a model does not diverge from itself" "
+r = json.load(open(sys.argv[1]))
+assert abs(r['kl_divergence']) < 1e-4 and r['same_top'] > 0.99 and abs(r['ppl_ratio'] - 1) < 1e-3, r
+" "$scratch/out"
+refuses "--kl-divergence without a base" 2 "--kl-divergence-base FILE" "${ppl[@]}" -f "$scratch/text" --kl-divergence
+refuses "a base of all positions" 2 "--all: " "${ppl[@]}" -f "$scratch/text" --all --kl-divergence-base "$base"
+refuses "a base of another text" 1 "another text than .*leave -f out" "${ppl[@]}" -f "$refs/p1.txt" --preset cpu --kl-divergence-base "$base" --kl-divergence
+refuses "a base of other windows" 1 "windows of 33 tokens: leave -c out" "${ppl[@]}" -c 64 --preset cpu --kl-divergence-base "$base" --kl-divergence
+refuses "a base that is none" 1 "not a file that --kl-divergence-base writes" "${ppl[@]}" --preset cpu --kl-divergence-base "$model" --kl-divergence
+refuses "a base that is not there" 1 "no-such: No such file" "${ppl[@]}" --preset cpu --kl-divergence-base "$scratch/no-such" --kl-divergence
+head -c 3000 "$base" >"$scratch/short"
+refuses "a base that ends early" 1 "ends within" "${ppl[@]}" --preset cpu --kl-divergence-base "$scratch/short" --kl-divergence
+refuses "a base where no file can be" 1 "no-such/base: No such file" "${ppl[@]}" -f "$scratch/text" -c 33 --preset cpu --kl-divergence-base "$scratch/no-such/base"
+if [ -c /dev/full ]; then
+	cp "$base" "$scratch/kept"
+	refuses "a base on a full disk" 1 "/dev/full: No space" "${ppl[@]}" -f "$scratch/text" -c 33 --preset cpu --kl-divergence-base /dev/full
+	[ -c /dev/full ] && ok "a full disk is not removed" || not_ok "a full disk is not removed"
+fi
+
 data=${VNPU_DATA:-}/models/docs6m
 # whole NAME FILE WANT TOLERANCE OPTIONS...: sets $got to the perplexity of the held-out text.
 whole() {

@@ -157,6 +157,8 @@ static const struct habit habits[] = {
 
 	/* measurements */
 	{ "--perplexity --all-logits", .takes = GIVEN, .doc = "this is what is measured" },
+	{ "--save-all-logits", "FILE", .option = "kl-divergence-base",
+	  .doc = "another name of it" },
 	{ "--ppl-stride", "N", .takes = "0", .doc = "windows do not overlap: leave it out" },
 	{ "--ppl-output-type", "N", .takes = "0", .doc = "-o json writes figures for programs" },
 	{ "--hellaswag", .doc = NO_TASK },
