@@ -33,6 +33,19 @@ enum llm_quantize_type {
 	LLM_QUANTIZE_Q4_1,
 	LLM_QUANTIZE_Q5_0,
 	LLM_QUANTIZE_Q5_1,
+	LLM_QUANTIZE_IQ4_NL,
+	/* K-quants. Some matrices have more bits than the name says, as in llama.cpp's files: most
+	 * in L, some in M, few in S. */
+	LLM_QUANTIZE_Q2_K,
+	LLM_QUANTIZE_Q2_K_S,
+	LLM_QUANTIZE_Q3_K_S,
+	LLM_QUANTIZE_Q3_K_M,
+	LLM_QUANTIZE_Q3_K_L,
+	LLM_QUANTIZE_Q4_K_S,
+	LLM_QUANTIZE_Q4_K_M,
+	LLM_QUANTIZE_Q5_K_S,
+	LLM_QUANTIZE_Q5_K_M,
+	LLM_QUANTIZE_Q6_K,
 	/* Packed as the NPU reads them (docs/gguf.md), for engines with these weights. Loading such
 	 * a file takes no packing; it cannot be quantised again. */
 	LLM_QUANTIZE_W8A8,
@@ -42,7 +55,8 @@ enum llm_quantize_type {
 	LLM_QUANTIZE_ADAPTIVE, /* 1 to 8 bits: llm_quantize_options.bits */
 };
 const char *llm_quantize_type_name(enum llm_quantize_type type); /* "f32", ... "adaptive" */
-/* Finds a type by its name in upper or lower case. -EINVAL: llm_error() lists the names. */
+/* Finds a type by its name in upper or lower case; q3_k, q4_k and q5_k are those with _m. -EINVAL:
+ * llm_error() lists the names. */
 int llm_quantize_type_parse(const char *name, enum llm_quantize_type *type);
 bool llm_quantize_type_is_packed(enum llm_quantize_type type);
 
@@ -161,6 +175,12 @@ struct llm_calibration_input {
 bool llm_calibration_input(const struct llm_calibration *calibration, unsigned int i,
 			   struct llm_calibration_input *input);
 
+/* A matrix's own type. */
+struct llm_quantize_rule {
+	const char *pattern; /* an extended regular expression, found in tensors' names */
+	const char *type; /* of tensors, such as "q6_k"; "" for the one that it has */
+};
+
 /* ---- writing --------------------------------------------------------------------------------- */
 
 struct llm_quantize_options {
@@ -173,6 +193,17 @@ struct llm_quantize_options {
 	/* ADAPTIVE: the average width of each matrix of the layers, 1 to 8; 0: LLM_ADAPTIVE_BITS.
 	 * Each panel of 64 output channels gets the width that loses least (EdgeFlow 4.1). */
 	double bits;
+	/*
+	 * Importance of input channels, for types whose scales are searched: a file of
+	 * llama-imatrix, GGUF or of the older format. NULL: all are alike.
+	 */
+	const char *imatrix;
+	/*
+	 * Types of single matrices, when @type is not packed. The first rule that fits counts.
+	 */
+	const struct llm_quantize_rule *rules;
+	size_t n_rules;
+	bool pure; /* all other matrices have @type, the output matrix too */
 	/*
 	 * Of the model @in, or NULL: @out has what @in has, calibrated or not. The file says which
 	 * channels are hot and has the F16 weights of inputs that are kept (docs/gguf.md), and all
@@ -198,11 +229,14 @@ struct llm_quantize_result {
 };
 
 /*
- * Writes @out. Matrices get the type. Vectors and the experts' router stay as they are, matrices
- * whose rows are no multiple of a block become F16, and the output matrix of a Q4_0 file is Q8_0.
+ * Writes @out. Matrices get the type. Vectors and the experts' router stay as they are. The output
+ * matrix of a quantised file is Q8_0, or Q6_K with K-quants. Where rows are no multiple of 256,
+ * Q2_K and Q3_K become IQ4_NL, Q4_K Q5_0, Q5_K Q5_1, and Q6_K Q8_0, as in llama.cpp's files; where
+ * they are no multiple of 32 either, F16.
  *
- * -EINVAL for options that exclude each other, a calibration of another model, or a file that is no
- * model, is already packed, or has an impossible shape; -ERANGE for a value that the type cannot
+ * -EINVAL for options that exclude each other, a rule that is none or fits no matrix, a calibration
+ * or an imatrix of another model, or a file that is no model, is already packed, or has an
+ * impossible shape; -ERANGE for a value that the type cannot
  * hold; -ENOENT, -ENOTSUP, -ENOMEM, -ECANCELED, and the errors of writing. @result may be NULL;
  * success fills it in.
  */

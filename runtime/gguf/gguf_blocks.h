@@ -31,4 +31,7 @@ struct gguf_parts {
 /* Takes @n values apart, a multiple of the block. @type has a form. */
 void gguf_split(enum gguf_type type, const void *src, size_t n, const struct gguf_parts *parts);
 
+/* Puts a block of 256 values, Q2_K to Q6_K, together: the inverse of gguf_split(). */
+void gguf_join(enum gguf_type type, const struct gguf_parts *parts, void *dst);
+
 #endif /* GGUF_BLOCKS_H */

@@ -229,8 +229,20 @@ const quantize_fn quantize_generic[GGUF_TYPES] = {
 	[GGUF_Q5_1] = quantize_q5_1,
 };
 
+bool gguf_searches(enum gguf_type type)
+{
+	return (type >= GGUF_Q2_K && type <= GGUF_Q6_K) || type == GGUF_IQ4_NL;
+}
+
+bool gguf_quantizes(enum gguf_type type)
+{
+	return gguf_searches(type) || quantize_generic[type];
+}
+
 bool gguf_quantize(enum gguf_type type, const float *src, void *dst, size_t n)
 {
+	if (gguf_searches(type))
+		return gguf_quantize_searched(type, src, NULL, dst, n);
 #if defined(__x86_64__)
 	if (quantize_avx2[type] && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("f16c"))
 		return quantize_avx2[type](src, dst, n);

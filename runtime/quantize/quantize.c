@@ -7,6 +7,7 @@
 #include <strings.h>
 
 #include "cpus.h"
+#include "imatrix.h"
 #include "llm_fail.h"
 #include "quantize.h"
 
@@ -22,6 +23,17 @@ static const struct {
 	[LLM_QUANTIZE_Q4_1] = { "q4_1", GGUF_Q4_1, GGUF_FILE_Q4_1 },
 	[LLM_QUANTIZE_Q5_0] = { "q5_0", GGUF_Q5_0, GGUF_FILE_Q5_0 },
 	[LLM_QUANTIZE_Q5_1] = { "q5_1", GGUF_Q5_1, GGUF_FILE_Q5_1 },
+	[LLM_QUANTIZE_IQ4_NL] = { "iq4_nl", GGUF_IQ4_NL, GGUF_FILE_IQ4_NL },
+	[LLM_QUANTIZE_Q2_K] = { "q2_k", GGUF_Q2_K, GGUF_FILE_Q2_K },
+	[LLM_QUANTIZE_Q2_K_S] = { "q2_k_s", GGUF_Q2_K, GGUF_FILE_Q2_K_S },
+	[LLM_QUANTIZE_Q3_K_S] = { "q3_k_s", GGUF_Q3_K, GGUF_FILE_Q3_K_S },
+	[LLM_QUANTIZE_Q3_K_M] = { "q3_k_m", GGUF_Q3_K, GGUF_FILE_Q3_K_M },
+	[LLM_QUANTIZE_Q3_K_L] = { "q3_k_l", GGUF_Q3_K, GGUF_FILE_Q3_K_L },
+	[LLM_QUANTIZE_Q4_K_S] = { "q4_k_s", GGUF_Q4_K, GGUF_FILE_Q4_K_S },
+	[LLM_QUANTIZE_Q4_K_M] = { "q4_k_m", GGUF_Q4_K, GGUF_FILE_Q4_K_M },
+	[LLM_QUANTIZE_Q5_K_S] = { "q5_k_s", GGUF_Q5_K, GGUF_FILE_Q5_K_S },
+	[LLM_QUANTIZE_Q5_K_M] = { "q5_k_m", GGUF_Q5_K, GGUF_FILE_Q5_K_M },
+	[LLM_QUANTIZE_Q6_K] = { "q6_k", GGUF_Q6_K, GGUF_FILE_Q6_K },
 	[LLM_QUANTIZE_W8A8] = { .name = "w8a8" },
 	[LLM_QUANTIZE_W4A8] = { .name = "w4a8" },
 	[LLM_QUANTIZE_W4A16] = { .name = "w4a16" },
@@ -37,7 +49,14 @@ const char *llm_quantize_type_name(enum llm_quantize_type type)
 
 int llm_quantize_type_parse(const char *name, enum llm_quantize_type *type)
 {
-	char known[128] = "";
+	static const char *const short_names[] = { "q3_k", "q4_k", "q5_k" };
+	char known[256] = "", full[8];
+
+	for (size_t i = 0; i < sizeof(short_names) / sizeof(short_names[0]); i++)
+		if (!strcasecmp(name, short_names[i])) {
+			snprintf(full, sizeof(full), "%s_m", short_names[i]);
+			name = full;
+		}
 
 	for (size_t i = 0; i < NR_TYPES; i++) {
 		size_t used = strlen(known);
@@ -69,6 +88,14 @@ static int check(const struct llm_quantize_options *opts)
 		return llm_fail(-EINVAL, "no file to write is given");
 	if (!opts->in == !opts->shape)
 		return llm_fail(-EINVAL, "give either a model or a shape");
+	if (opts->n_rules && (opts->shape || llm_quantize_type_is_packed(opts->type)))
+		return llm_fail(-EINVAL, "types of single matrices are of a model that is not "
+					 "packed");
+	if (opts->imatrix && (opts->shape || llm_quantize_type_is_packed(opts->type)))
+		return llm_fail(-EINVAL,
+				"%s: a file of importance is for a model that is not "
+				"packed",
+				opts->imatrix);
 	if (opts->shape && opts->calibration)
 		return llm_fail(-EINVAL, "shape %s: a calibration is of a model, not of a shape",
 				opts->shape);
@@ -78,6 +105,26 @@ static int check(const struct llm_quantize_options *opts)
 				"as %s",
 				opts->shape, llm_quantize_type_name(opts->type));
 	return 0;
+}
+
+/* Reads what the types of matrices depend on: 0 if the file does not say. */
+static void quantize_read_shape(struct quantize *q)
+{
+	const char *arch = "";
+	uint64_t layers = 0, heads = 0, kv = 0;
+	size_t bytes = 0;
+	char key[128];
+
+	if (!q->file || gguf_string(q->file, "general.architecture", &arch, &bytes) || bytes > 64)
+		return;
+	snprintf(key, sizeof(key), "%.*s.block_count", (int)bytes, arch);
+	gguf_u64(q->file, key, &layers);
+	snprintf(key, sizeof(key), "%.*s.attention.head_count", (int)bytes, arch);
+	gguf_u64(q->file, key, &heads);
+	snprintf(key, sizeof(key), "%.*s.attention.head_count_kv", (int)bytes, arch);
+	gguf_u64(q->file, key, &kv);
+	q->n_layer = (unsigned int)layers;
+	q->sharing = kv ? (unsigned int)(heads / kv) : 1;
 }
 
 static int quantize_run(struct quantize *q)
@@ -107,15 +154,22 @@ int llm_quantize(const struct llm_quantize_options *opts, struct llm_quantize_re
 		gguf_close(q.file);
 		return err;
 	}
+	quantize_read_shape(&q);
 	q.writer = gguf_writer_create();
 	q.pool = llm_pool_create(threads, 0);
-	err = q.pool ? quantize_run(&q)
+	err = q.pool ? quantize_open_rules(&q)
 		     : llm_fail(-ENOMEM, "%u threads cannot be started", threads);
+	if (!err && opts->imatrix)
+		err = imatrix_open(opts->imatrix, &q.imatrix);
+	if (!err)
+		err = quantize_run(&q);
 	if (!err && result)
 		*result = q.sum;
 	llm_pool_free(q.pool);
 	gguf_writer_free(q.writer);
 	free(q.shadows);
+	quantize_close_rules(&q);
+	imatrix_close(q.imatrix);
 	llm_model_release(&q.model);
 	gguf_close(q.file);
 	return err;

@@ -8,6 +8,7 @@
  *	quantize_panels.c	a model's matrices in the NPU's panels
  *	quantize_shadow.c	a calibration: metadata, and the weights of inputs that are kept
  *	quantize_synthetic.c	the tensors of a shape
+ *	quantize_types.c	the types of tensors
  *	quantize_stream.c	their values, window by window
  */
 #ifndef QUANTIZE_H
@@ -38,9 +39,12 @@ struct quantize_tensor {
 	uint64_t key; /* seed of its random numbers */
 	float base, scale;
 	struct shadow_fold fold; /* of smoothing */
+	const float *importance; /* [n_importance] of input channels, matrix by matrix; or NULL */
+	size_t n_importance;
 };
 
 struct quantize_shadow;
+struct quantize_rules;
 
 struct quantize {
 	const struct llm_quantize_options *opts;
@@ -52,16 +56,25 @@ struct quantize {
 	struct gguf_writer *writer;
 	struct llm_model model; /* with a calibration; else nothing */
 	struct quantize_shadow *shadows;
+	struct quantize_rules *rules;
+	struct imatrix *imatrix; /* NULL: none */
+	unsigned int n_layer, sharing; /* of the model; query heads that share a key's */
 	uint64_t done, all; /* values written, and to write */
 	struct llm_quantize_result sum; /* of the tensors added */
 	uint8_t *window; /* the blocks of one window */
-	float *values; /* [threads][QUANTIZE_TASK_VALUES]: the widened values of each's task */
+	/* [threads][2][QUANTIZE_TASK_VALUES]: the widened values of each's task, and importance */
+	float *values;
 };
 
-/* The type of a tensor in a file of type @type. @from: its type now, which it keeps if it is no
- * matrix. @head: it is the output matrix. */
-enum gguf_type quantize_target(enum gguf_type type, const char *name,
+/* The type of a tensor. @from: its type now, which it keeps if it is no matrix. @head: it is the
+ * output matrix. */
+enum gguf_type quantize_target(const struct quantize *q, const char *name,
 			       const uint64_t dims[GGUF_MAX_DIMS], enum gguf_type from, bool head);
+/* Makes q->rules of the options; checks, when all tensors have their types, that each was of use.
+ * 0 or -errno with the error line. */
+int quantize_open_rules(struct quantize *q);
+int quantize_check_rules(const struct quantize *q);
+void quantize_close_rules(struct quantize *q);
 /* Adds the tensor to the writer, which reads @t when it writes the file. */
 void quantize_add(struct quantize *q, struct quantize_tensor *t);
 /* Reports that @values of tensor @name were written. 0, or -ECANCELED with the error line. */

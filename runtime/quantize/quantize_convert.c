@@ -1,34 +1,57 @@
 // SPDX-License-Identifier: MIT
 /* Writes a model with the same metadata and tensors, but its matrices in another type. */
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "imatrix.h"
 #include "llm_fail.h"
 #include "quantize.h"
 
-/* Counts of tensors to warn of: already quantised ones, and those whose rows do not fit a block. */
+/* Counts of tensors to warn of: already quantised ones, those whose rows do not fit a block, so
+ * that they become another type, and those of unknown importance. */
 struct doubts {
-	unsigned int again, odd;
+	unsigned int again, odd, unknown;
 };
 
-static void add_tensor(struct quantize *q, const struct gguf_tensor *from, bool head,
-		       struct quantize_tensor *t, struct doubts *doubts)
+/* The importance of its columns. A matrix that the file does not have gets none. */
+static int take_importance(const struct quantize *q, struct quantize_tensor *t,
+			   struct doubts *doubts)
 {
-	enum gguf_type type = quantize_target(q->type, from->name, from->dims, from->type, head);
+	uint64_t matrices = t->dims[2] * t->dims[3];
+
+	if (!q->imatrix || !gguf_searches(t->type))
+		return 0;
+	t->importance = imatrix_find(q->imatrix, t->name, &t->n_importance);
+	doubts->unknown += !t->importance;
+	if (t->importance && t->n_importance != t->dims[0] &&
+	    t->n_importance != t->dims[0] * matrices)
+		return llm_fail(-EINVAL, "%s: %s has %zu channels, and %" PRIu64 " in %s",
+				q->opts->imatrix, t->name, t->n_importance, t->dims[0], q->in);
+	return 0;
+}
+
+static int add_tensor(struct quantize *q, const struct gguf_tensor *from, bool head,
+		      struct quantize_tensor *t, struct doubts *doubts)
+{
+	enum gguf_type type = quantize_target(q, from->name, from->dims, from->type, head);
+	int ret;
 
 	*t = (struct quantize_tensor){
 		.name = from->name, .type = type, .n_dims = from->n_dims, .from = from
 	};
 	memcpy(t->dims, from->dims, sizeof(t->dims));
 	quantize_smooth(q, t);
+	ret = take_importance(q, t, doubts);
 	doubts->again += (type != from->type || t->fold.in) &&
 			 gguf_type_traits(from->type)->block_values > 1 &&
 			 gguf_type_traits(type)->block_values > 1;
 	doubts->odd +=
 		from->dims[0] % gguf_type_traits(q->type)->block_values && type != from->type;
 	quantize_add(q, t);
+	return ret;
 }
 
 static void warn(const struct quantize *q, const struct doubts *doubts)
@@ -45,9 +68,17 @@ static void warn(const struct quantize *q, const struct doubts *doubts)
 		opts->warn(opts->ud, line);
 	}
 	if (doubts->odd && opts->warn) {
+		unsigned int block = gguf_type_traits(q->type)->block_values;
+
 		snprintf(line, sizeof(line),
-			 "%s: %u tensors become F16: their rows are no multiple of %u values",
-			 q->in, doubts->odd, gguf_type_traits(q->type)->block_values);
+			 "%s: %u tensors become %s: their rows are no multiple of %u values", q->in,
+			 doubts->odd, block == 32 ? "F16" : "types of smaller blocks", block);
+		opts->warn(opts->ud, line);
+	}
+	if (doubts->unknown && opts->warn) {
+		snprintf(line, sizeof(line),
+			 "%s: says nothing of %u tensors, whose channels are taken to be alike",
+			 opts->imatrix, doubts->unknown);
 		opts->warn(opts->ud, line);
 	}
 }
@@ -95,17 +126,21 @@ int quantize_convert(struct quantize *q)
 	quantize_copy_metadata(q, except, aligned ? 2 : 3);
 	gguf_writer_u32(q->writer, "general.quantization_version", 2);
 	gguf_writer_u32(q->writer, "general.file_type", q->file_type);
-	for (i = 0; i < n; i++) {
+	for (i = 0; i < n && !ret; i++) {
 		const struct gguf_tensor *from = gguf_tensor(q->file, i);
 
 		if (quantize_replaced(q, from))
 			continue;
-		add_tensor(q, from,
-			   !strcmp(from->name, tied ? "token_embd.weight" : "output.weight"),
-			   &tensors[i], &doubts);
+		ret = add_tensor(q, from,
+				 !strcmp(from->name, tied ? "token_embd.weight" : "output.weight"),
+				 &tensors[i], &doubts);
 	}
-	warn(q, &doubts);
-	ret = quantize_add_shadows(q);
+	if (!ret)
+		ret = quantize_check_rules(q);
+	if (!ret)
+		warn(q, &doubts);
+	if (!ret)
+		ret = quantize_add_shadows(q);
 	if (!ret)
 		ret = quantize_save(q);
 	free(tensors);

@@ -17,29 +17,6 @@
 #define TASK_VALUES QUANTIZE_TASK_VALUES
 #define WINDOW_TASKS 128u
 
-static bool ends_with(const char *s, const char *end)
-{
-	size_t n = strlen(s), m = strlen(end);
-
-	return n >= m && !strcmp(s + n - m, end);
-}
-
-/*
- * Norms, biases and the experts' router stay as they are, since they are small and affect every
- * value. The output matrix of a file of 4 or 5 bits has 8, since its error goes directly into the
- * logits. Matrices whose rows are no multiple of a block become F16.
- */
-enum gguf_type quantize_target(enum gguf_type type, const char *name,
-			       const uint64_t dims[GGUF_MAX_DIMS], enum gguf_type from, bool head)
-{
-	if (dims[1] * dims[2] * dims[3] == 1 || !ends_with(name, ".weight") ||
-	    ends_with(name, "_norm.weight") || ends_with(name, ".ffn_gate_inp.weight"))
-		return from;
-	if (dims[0] % gguf_type_traits(type)->block_values)
-		return GGUF_F16;
-	return head && gguf_type_traits(type)->block_values > 1 ? GGUF_Q8_0 : type;
-}
-
 static uint64_t blocks_bytes(enum gguf_type type, uint64_t n)
 {
 	const struct gguf_type_traits *traits = gguf_type_traits(type);
@@ -107,17 +84,35 @@ static size_t task_values(const struct window *w, unsigned int task)
 	return left < TASK_VALUES ? left : TASK_VALUES;
 }
 
+/* The importance of values from @first on: that of their columns, in their matrix. */
+static void spread_importance(const struct quantize_tensor *t, uint64_t first, float *dst, size_t n)
+{
+	uint64_t row = t->dims[0], matrix = row * t->dims[1];
+
+	for (size_t i = 0; i < n; i++) {
+		uint64_t at = (first + i) / matrix * row + (first + i) % row;
+
+		dst[i] = t->importance[at % t->n_importance];
+	}
+}
+
 static void run_task(void *arg, unsigned int task, unsigned int worker)
 {
 	struct window *w = arg;
 	const struct quantize_tensor *t = w->t;
-	float *values = t->q->values + (size_t)worker * TASK_VALUES;
+	float *values = t->q->values + (size_t)worker * 2 * TASK_VALUES;
+	uint8_t *dst = t->q->window + blocks_bytes(t->type, (uint64_t)task * TASK_VALUES);
+	uint64_t first = w->first + (uint64_t)task * TASK_VALUES;
 	size_t n = task_values(w, task);
 
-	quantize_read(t, w->first + (uint64_t)task * TASK_VALUES, values, n);
-	w->failed[task] = !gguf_quantize(
-		t->type, values, t->q->window + blocks_bytes(t->type, (uint64_t)task * TASK_VALUES),
-		n);
+	quantize_read(t, first, values, n);
+	if (t->importance && gguf_searches(t->type)) {
+		spread_importance(t, first, values + TASK_VALUES, n);
+		w->failed[task] =
+			!gguf_quantize_searched(t->type, values, values + TASK_VALUES, dst, n);
+		return;
+	}
+	w->failed[task] = !gguf_quantize(t->type, values, dst, n);
 }
 
 /* Reports the first value that is not finite or, if all are finite, the greatest one. */
@@ -212,7 +207,7 @@ int quantize_save(struct quantize *q)
 	int ret;
 
 	q->window = malloc((size_t)WINDOW_TASKS * TASK_VALUES * sizeof(float));
-	q->values = malloc((size_t)llm_pool_threads(q->pool) * TASK_VALUES * sizeof(float));
+	q->values = malloc((size_t)llm_pool_threads(q->pool) * 2 * TASK_VALUES * sizeof(float));
 	if (!q->window || !q->values)
 		ret = -llm_fail(-ENOMEM, "no memory for %u threads", llm_pool_threads(q->pool));
 	else

@@ -68,6 +68,8 @@ static void put_hyperparameters(struct synthetic *s)
 	gguf_writer_u32(w, "general.file_type", s->q->file_type);
 	put_u32(s, "context_length", CONTEXT);
 	put_u32(s, "embedding_length", shape->dim);
+	s->q->n_layer = shape->layers;
+	s->q->sharing = shape->heads / shape->kv_heads;
 	put_u32(s, "block_count", shape->layers);
 	put_u32(s, "feed_forward_length", shape->ffn);
 	put_u32(s, "attention.head_count", shape->heads);
@@ -185,7 +187,7 @@ static void put_matrix(struct synthetic *s, int layer, const char *name, uint64_
 	struct quantize_tensor *t = next_tensor(s, layer, name, cols, rows);
 
 	t->scale = sqrtf(3 / (float)cols);
-	t->type = quantize_target(s->q->type, t->name, t->dims, GGUF_F32, head);
+	t->type = quantize_target(s->q, t->name, t->dims, GGUF_F32, head);
 	quantize_add(s->q, t);
 }
 

@@ -17,7 +17,7 @@ refuses "no arguments" 2 "--help" "${t[@]}"
 refuses "a word too many" 2 "--help" "${t[@]}" "$model" "$out" f16 f16
 refuses "unknown option" 2 "unknown option '--no-such'" "${t[@]}" --no-such
 refuses "option without its value" 2 "needs a value" "${t[@]}" "$model" "$out" f16 --seed
-refuses "unknown type lists the names" 2 "'q2_k' is none of f32, f16, q8_0, q4_0, q4_1, q5_0, q5_1, w8a8, w4a8, w4a16" "${t[@]}" "$model" "$out" q2_k
+refuses "unknown type lists the names" 2 "'q2_0' is none of f32, f16, q8_0, q4_0, q4_1, q5_0, q5_1, iq4_nl, q2_k, .*, q6_k, w8a8, w4a8, w4a16" "${t[@]}" "$model" "$out" q2_0
 refuses "--seed without --synthetic" 2 "go with --synthetic" "${t[@]}" "$model" "$out" f16 --seed 1
 for bad in "-t 0" "-t x" "--seed -1" "--vocab 259" "--vocab x"; do
 	# shellcheck disable=SC2086

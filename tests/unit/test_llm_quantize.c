@@ -70,7 +70,7 @@ static void test_options_that_exclude_each_other_are_refused(void **state)
 	o = (struct llm_quantize_options){ .in = model,
 					   .out = out,
 					   .type = LLM_QUANTIZE_ADAPTIVE + 1 };
-	expect_refused(&o, -EINVAL, "12 is no type");
+	expect_refused(&o, -EINVAL, "is no type of weights");
 	o = (struct llm_quantize_options){ .in = model, .out = out, .bits = 5 };
 	expect_refused(&o, -EINVAL, "of adaptive, not of f32");
 	o.type = LLM_QUANTIZE_ADAPTIVE;
@@ -95,9 +95,12 @@ static void test_names_of_types_parse_to_themselves(void **state)
 	}
 	assert_int_equal(llm_quantize_type_parse("Q8_0", &type), 0);
 	assert_int_equal(type, LLM_QUANTIZE_Q8_0);
-	assert_int_equal(llm_quantize_type_parse("q6_k", &type), -EINVAL);
-	assert_non_null(
-		strstr(llm_error(), "none of f32, f16, q8_0, q4_0, q4_1, q5_0, q5_1, w8a8"));
+	assert_int_equal(llm_quantize_type_parse("Q4_K", &type), 0);
+	assert_int_equal(type, LLM_QUANTIZE_Q4_K_M);
+	assert_int_equal(llm_quantize_type_parse("q8_k", &type), -EINVAL);
+	assert_non_null(strstr(llm_error(), "none of f32, f16, q8_0, q4_0, q4_1, q5_0, q5_1, "
+					    "iq4_nl, q2_k, q2_k_s, q3_k_s"));
+	assert_non_null(strstr(llm_error(), "q6_k, w8a8, w4a8, w4a16, native, adaptive"));
 }
 
 /* The calls of warn() and progress(). */

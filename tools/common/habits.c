@@ -155,6 +155,13 @@ static const struct habit habits[] = {
 	{ "--warmup", .doc = "nothing is run before the prompt: leave it out" },
 	{ "--usage", .option = "help", .doc = "another name of it" },
 
+	/* quantising */
+	{ "--allow-requantize", .takes = GIVEN,
+	  .doc = "a warning tells of tensors that were quantised before" },
+	{ "--include-weights", "NAME", .doc = "--imatrix is used for all matrices that it has" },
+	{ "--exclude-weights", "NAME", .doc = "--imatrix is used for all matrices that it has" },
+	{ "--keep-split", .doc = "a model is one file: leave it out" },
+
 	/* measurements */
 	{ "--perplexity --all-logits", .takes = GIVEN, .doc = "this is what is measured" },
 	{ "--save-all-logits", "FILE", .option = "kl-divergence-base",

@@ -129,6 +129,9 @@ size_t options_all(const struct option_set *set, struct option_def all[OPTIONS_M
 		const struct option_def *own =
 			find_code(set->options, OPTIONS_MAX, engine_options[i].code);
 
+		if (set->alone && !own && engine_options[i].code != 'h' &&
+		    engine_options[i].code != OPT_VERSION)
+			continue;
 		if (engine_options[i].code != OPT_CHOICE) {
 			all[n++] = own ? *own : engine_options[i];
 			continue;

@@ -41,6 +41,7 @@ struct option_set {
 	/* Called for each option, shared or own. Returns 0, or an exit status after a message. */
 	int (*option)(void *ud, int c, const char *value);
 	bool lists; /* settings and presets take lists */
+	bool alone; /* of the shared options only --help and --version */
 };
 
 /*

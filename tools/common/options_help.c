@@ -169,7 +169,7 @@ static void help_text(const struct option_set *set)
 
 	printf("%s\n", set->usage);
 	for (size_t i = 0; i < n; i++) {
-		if (i == n_own)
+		if (i == n_own && !set->alone)
 			printf("\nThe model, and where and how it runs:\n\n");
 		put_option(&all[i]);
 	}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* llm-quantize: writes a model with another type of weights, calibrated, or with random weights. */
-#include <getopt.h>
+#include <ctype.h>
 #include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
@@ -13,44 +13,17 @@
 #include "progress.h"
 #include "tool.h"
 
-static const char help[] =
-	"usage: llm-quantize [-t N] IN.gguf OUT.gguf TYPE\n"
-	"       llm-quantize [-t N] --calibrate TEXT [options] IN.gguf OUT.gguf TYPE\n"
-	"       llm-quantize [-t N] --synthetic SHAPE OUT.gguf TYPE [--seed N] [--vocab N]\n"
-	"Writes a model with another type of weights, one that is calibrated for\n"
-	"--activations static and --attention shadow, or one of a given shape with random\n"
-	"weights.\n"
-	"TYPE is f32, f16, q8_0, q5_1, q5_0, q4_1 or q4_0, or w8a8, w4a8, w4a16,\n"
-	"native or adaptive:\n"
-	"packed for the NPU.\n\n"
-	"      --bits AVERAGE      adaptive: the average width of weights, 1 to 8 (default: 5)\n"
-	"      --calibrate TEXT    a file of text such as the model will meet; - for stdin\n"
-	"      --calibrate-tokens N  tokens of it to evaluate at most (default: 8192)\n"
-	"      --head-tokens N     of these, tokens that are evaluated again without each head\n"
-	"                          and each layer, for the ratios of heads; 0: none\n"
-	"                          (default: 1024)\n"
-	"      --outlier-channels SHARE  of an input's channels that have outliers in a\n"
-	"                          chunk of 256 tokens (default: 0.003)\n"
-	"      --hot SHARE         of the outliers whose channels' weights stay in memory\n"
-	"                          (default: 0.8)\n"
-	"      --profile NAME      choose the length of prompts' chunks that is the fastest on\n"
-	"                          this soc of share/profiles, and keep it in the file\n"
-	"      --pruning SHARE     of the inputs, the least important, whose outliers are\n"
-	"                          lost (default: 0.85)\n"
-	"      --smooth ALPHA      divide channels by max|x|^ALPHA / max|w|^(1 - ALPHA)\n"
-	"      --smooth auto       divide them by max|x|^A, for each input with the A that\n"
-	"                          loses least if activations are INT8 with one scale\n"
-	"      --smooth weights    the same, if activations are floats\n"
-	"      --smooth-bits B     average width of weights, 1 to 8, that A is searched for\n"
-	"                          (default: 4 for the 4-bit types, --bits for\n"
-	"                          adaptive, else 8)\n"
-	"  -v, --verbose           print what was found of each input\n"
-	"      --synthetic SHAPE   a name in share/shapes, or a file\n"
-	"      --seed N            seed of the random weights; determines the file (default: 0)\n"
-	"      --vocab N           tokens of the vocabulary (default: the shape's)\n"
-	"  -t, --threads N         threads (default: one per CPU)\n"
-	"  -h, --help              this help\n"
-	"      --version           the version\n";
+static const char usage[] =
+	"usage: llm-quantize [options] IN.gguf [OUT.gguf] TYPE [THREADS]\n"
+	"       llm-quantize --calibrate TEXT [options] IN.gguf OUT.gguf TYPE\n"
+	"       llm-quantize --synthetic SHAPE OUT.gguf TYPE [--seed N] [--vocab N]\n"
+	"Writes a model with another type of weights, one that is calibrated for --activations\n"
+	"static and --attention shadow, or one of a given shape with random weights.\n"
+	"TYPE is f32, f16, q8_0, q6_k, q5_k_m, q5_k_s, q5_1, q5_0, q4_k_m, q4_k_s, q4_1, q4_0,\n"
+	"iq4_nl, q3_k_l, q3_k_m, q3_k_s, q2_k or q2_k_s, or packed for the NPU: w8a8, w4a8,\n"
+	"w4a16, native or adaptive.\n";
+
+#define MAX_RULES 64
 
 struct args {
 	struct llm_quantize_options quantize;
@@ -60,6 +33,9 @@ struct args {
 	bool calibrates; /* options that go with --calibrate were given */
 	bool synthesizes; /* those of --synthetic */
 	bool verbose;
+	struct llm_quantize_rule rules[MAX_RULES];
+	char *patterns[MAX_RULES]; /* of rules, to be freed */
+	char out[4096]; /* the name of a file that was not given one */
 };
 
 static bool same_file(const char *a, const char *b)
@@ -174,7 +150,7 @@ static int run(struct args *a)
 }
 
 enum {
-	SYNTHETIC = 256,
+	SYNTHETIC = OPT_TOOL,
 	SEED,
 	VOCAB,
 	CALIBRATE,
@@ -187,28 +163,58 @@ enum {
 	SMOOTH,
 	SMOOTH_BITS,
 	BITS,
-	VERSION,
+	IMATRIX,
+	TENSOR_TYPE,
+	OUTPUT_TYPE,
+	EMBEDDING_TYPE,
+	LEAVE_OUTPUT,
+	PURE,
 };
 
-static const struct option options[] = {
-	{ "synthetic", required_argument, NULL, SYNTHETIC },
-	{ "seed", required_argument, NULL, SEED },
-	{ "vocab", required_argument, NULL, VOCAB },
-	{ "calibrate", required_argument, NULL, CALIBRATE },
-	{ "calibrate-tokens", required_argument, NULL, TOKENS },
-	{ "head-tokens", required_argument, NULL, HEAD_TOKENS },
-	{ "outlier-channels", required_argument, NULL, CHANNELS },
-	{ "hot", required_argument, NULL, HOT },
-	{ "pruning", required_argument, NULL, PRUNING },
-	{ "profile", required_argument, NULL, PROFILE },
-	{ "smooth", required_argument, NULL, SMOOTH },
-	{ "smooth-bits", required_argument, NULL, SMOOTH_BITS },
-	{ "bits", required_argument, NULL, BITS },
-	{ "verbose", no_argument, NULL, 'v' },
-	{ "threads", required_argument, NULL, 't' },
-	{ "version", no_argument, NULL, VERSION },
-	{ "help", no_argument, NULL, 'h' },
-	{ 0 },
+static const struct option_def options[] = {
+	{ IMATRIX, "imatrix", "FILE",
+	  .doc = "importance of input channels, of llama-imatrix, for K-quants and iq4_nl" },
+	{ TENSOR_TYPE, "tensor-type", "NAME=TYPE",
+	  .doc = "the type of matrices whose names the regular expression NAME is found in, such "
+		 "as ffn_down=q6_k; may be repeated, and the first that fits counts" },
+	{ OUTPUT_TYPE, "output-tensor-type", "TYPE", .doc = "the type of output.weight" },
+	{ EMBEDDING_TYPE, "token-embedding-type", "TYPE", .doc = "the type of token_embd.weight" },
+	{ LEAVE_OUTPUT, "leave-output-tensor", NULL, .doc = "output.weight stays as it is" },
+	{ PURE, "pure", NULL,
+	  .doc = "all matrices get TYPE: no mixes, and the output matrix as the others" },
+	{ BITS, "bits", "AVERAGE",
+	  .doc = "adaptive: the average width of weights, 1 to 8 (default: 5)" },
+	{ CALIBRATE, "calibrate", "TEXT",
+	  .doc = "a file of text such as the model will meet; - for stdin" },
+	{ TOKENS, "calibrate-tokens", "N",
+	  .doc = "tokens of it to evaluate at most (default: 8192)" },
+	{ HEAD_TOKENS, "head-tokens", "N",
+	  .doc = "of these, tokens that are evaluated again without each head and each layer, for "
+		 "the ratios of heads; 0: none (default: 1024)" },
+	{ CHANNELS, "outlier-channels", "SHARE",
+	  .doc = "of an input's channels that have outliers in a chunk of 256 tokens (default: "
+		 "0.003)" },
+	{ HOT, "hot", "SHARE",
+	  .doc = "of the outliers whose channels' weights stay in memory (default: 0.8)" },
+	{ PROFILE, "profile", "NAME",
+	  .doc = "choose the length of prompts' chunks that is the fastest on this soc of "
+		 "share/profiles, and keep it in the file" },
+	{ PRUNING, "pruning", "SHARE",
+	  .doc = "of the inputs, the least important, whose outliers are lost (default: 0.85)" },
+	{ SMOOTH, "smooth", "ALPHA",
+	  .doc = "divide channels by max|x|^ALPHA / max|w|^(1 - ALPHA); auto: by max|x|^A, for "
+		 "each input with the A that loses least if activations are INT8 with one scale; "
+		 "weights: the same, if activations are floats" },
+	{ SMOOTH_BITS, "smooth-bits", "B",
+	  .doc = "average width of weights, 1 to 8, that A is searched for (default: 4 for the "
+		 "4-bit types, --bits for adaptive, else 8)" },
+	{ 'v', "verbose", NULL, .doc = "print what was found of each input" },
+	{ SYNTHETIC, "synthetic", "SHAPE", .doc = "a name in share/shapes, or a file" },
+	{ SEED, "seed", "N",
+	  .doc = "seed of the random weights; determines the file (default: 0)" },
+	{ VOCAB, "vocab", "N", .doc = "tokens of the vocabulary (default: the shape's)" },
+	{ 't', "threads", "N", .doc = "threads (default: one per CPU)" },
+	{ .code = 0 },
 };
 
 static int parse_smooth(const char *value, double *smooth)
@@ -253,9 +259,52 @@ static int parse_calibration(struct args *a, int opt, const char *value)
 	}
 }
 
-/* Parses an option other than --help and --version. 0 or an exit status. */
-static int parse_one(struct args *a, int opt, const char *value)
+/* Adds a type of the matrices with @n bytes of @pattern. 0 or an exit status. */
+static int add_rule(struct args *a, const char *pattern, size_t n, const char *type)
 {
+	struct llm_quantize_options *o = &a->quantize;
+
+	if (o->n_rules == MAX_RULES)
+		return tool_usage("--tensor-type: at most %d types of tensors", MAX_RULES);
+	a->patterns[o->n_rules] = strndup(pattern, n);
+	if (!a->patterns[o->n_rules])
+		return tool_fail("no memory for an option");
+	a->rules[o->n_rules] = (struct llm_quantize_rule){ a->patterns[o->n_rules], type };
+	o->rules = a->rules;
+	o->n_rules++;
+	return 0;
+}
+
+/* Options of tensors' types. 0 or an exit status. */
+static int parse_types(struct args *a, int opt, const char *value)
+{
+	static const char output[] = "^output\\.weight$", embedding[] = "^token_embd\\.weight$";
+	const char *type = value ? strrchr(value, '=') : NULL;
+
+	switch (opt) {
+	case IMATRIX:
+		a->quantize.imatrix = value;
+		return 0;
+	case OUTPUT_TYPE:
+		return add_rule(a, output, strlen(output), value);
+	case EMBEDDING_TYPE:
+		return add_rule(a, embedding, strlen(embedding), value);
+	case LEAVE_OUTPUT:
+		return add_rule(a, output, strlen(output), "");
+	case PURE:
+		a->quantize.pure = true;
+		return 0;
+	}
+	if (!type || type == value || !type[1])
+		return tool_usage("--tensor-type: '%s' is not NAME=TYPE, such as ffn_down=q6_k",
+				  value);
+	return add_rule(a, value, (size_t)(type - value), type + 1);
+}
+
+/* 0 or an exit status. */
+static int parse_one(void *ud, int opt, const char *value)
+{
+	struct args *a = ud;
 	struct llm_quantize_options *o = &a->quantize;
 
 	switch (opt) {
@@ -275,6 +324,13 @@ static int parse_one(struct args *a, int opt, const char *value)
 	case CALIBRATE:
 		a->text = value;
 		return 0;
+	case IMATRIX:
+	case TENSOR_TYPE:
+	case OUTPUT_TYPE:
+	case EMBEDDING_TYPE:
+	case LEAVE_OUTPUT:
+	case PURE:
+		return parse_types(a, opt, value);
 	default:
 		return parse_calibration(a, opt, value);
 	}
@@ -288,10 +344,24 @@ static double type_bits(const struct llm_quantize_options *o)
 	case LLM_QUANTIZE_Q4_1:
 	case LLM_QUANTIZE_W4A8:
 	case LLM_QUANTIZE_W4A16:
+	case LLM_QUANTIZE_IQ4_NL:
+	case LLM_QUANTIZE_Q4_K_S:
+	case LLM_QUANTIZE_Q4_K_M:
 		return 4;
 	case LLM_QUANTIZE_Q5_0:
 	case LLM_QUANTIZE_Q5_1:
+	case LLM_QUANTIZE_Q5_K_S:
+	case LLM_QUANTIZE_Q5_K_M:
 		return 5;
+	case LLM_QUANTIZE_Q2_K:
+	case LLM_QUANTIZE_Q2_K_S:
+		return 2;
+	case LLM_QUANTIZE_Q3_K_S:
+	case LLM_QUANTIZE_Q3_K_M:
+	case LLM_QUANTIZE_Q3_K_L:
+		return 3;
+	case LLM_QUANTIZE_Q6_K:
+		return 6;
 	case LLM_QUANTIZE_ADAPTIVE:
 		return o->bits > 0 ? o->bits : LLM_ADAPTIVE_BITS;
 	default:
@@ -299,14 +369,58 @@ static double type_bits(const struct llm_quantize_options *o)
 	}
 }
 
-/* The files and the type. 0 or an exit status. */
-static int parse_files(struct args *a, int n, char **words)
+static bool is_type(const char *word)
+{
+	enum llm_quantize_type type;
+
+	return !llm_quantize_type_parse(word, &type);
+}
+
+/* As llama-quantize names a file beside @in that was given no name. */
+static const char *name_out(struct args *a, const char *in, const char *type)
+{
+	const char *slash = strrchr(in, '/');
+	int folder = slash ? (int)(slash - in + 1) : 0, n;
+
+	n = snprintf(a->out, sizeof(a->out), "%.*sggml-model-%s.gguf", folder, in, type);
+	for (char *c = a->out + folder; *c; c++)
+		*c = (char)(c < a->out + folder + 11 ? *c : toupper((unsigned char)*c));
+	if (n > 5)
+		memcpy(a->out + n - 5, ".gguf", 5);
+	return a->out;
+}
+
+/* The files, the type, and as in llama-quantize the threads. 0 or an exit status. */
+static int parse_words(struct args *a, int n, char **words)
 {
 	struct llm_quantize_options *o = &a->quantize;
+	bool threads = n > 2 && is_type(words[n - 2]) && !is_type(words[n - 1]);
+	int err = 0;
 
-	if (n != (o->shape ? 2 : 3))
+	if (threads)
+		err = tool_parse_uint("THREADS", words[--n], 1, LLM_MAX_THREADS, &o->threads);
+	if (err)
+		return err;
+	if (n != (o->shape ? 2 : 3) && (o->shape || n != 2 || !is_type(words[1])))
 		return tool_usage("give %s and a type: --help explains them",
 				  o->shape ? "a file to write" : "a model, a file to write");
+	if (llm_quantize_type_parse(words[n - 1], &o->type))
+		return tool_usage("%s", llm_error());
+	o->in = o->shape ? NULL : words[0];
+	o->out = n == 2 && o->in ? name_out(a, o->in, llm_quantize_type_name(o->type))
+				 : words[n - 2];
+	if (o->in && same_file(o->in, o->out))
+		return tool_usage("%s and %s are one file: give another output file", o->in,
+				  o->out);
+	return 0;
+}
+
+/* Options that exclude each other. 0 or an exit status. */
+static int check_options(const struct args *a)
+{
+	const struct llm_quantize_options *o = &a->quantize;
+	bool plain = !o->shape && !llm_quantize_type_is_packed(o->type);
+
 	if (!o->shape && a->synthesizes)
 		return tool_usage("--seed and --vocab go with --synthetic: --help explains them");
 	if (!a->text && a->calibrates)
@@ -316,8 +430,6 @@ static int parse_files(struct args *a, int n, char **words)
 			"explains them");
 	if (a->text && o->shape)
 		return tool_usage("--calibrate takes a model: make one with --synthetic first");
-	if (llm_quantize_type_parse(words[n - 1], &o->type))
-		return tool_usage("%s", llm_error());
 	if (o->bits > 0 && o->type != LLM_QUANTIZE_ADAPTIVE)
 		return tool_usage("--bits is the average width of adaptive, not of %s",
 				  llm_quantize_type_name(o->type));
@@ -325,44 +437,35 @@ static int parse_files(struct args *a, int n, char **words)
 		return tool_usage(
 			"--synthetic makes f32, f16 and quantised types; pack such a file as %s",
 			llm_quantize_type_name(o->type));
+	if (!plain && (o->n_rules || o->imatrix))
+		return tool_usage("types of single tensors and --imatrix are for a model that is "
+				  "not packed");
 	if (a->calibrate.smooth >= 0 && o->type == LLM_QUANTIZE_NATIVE)
 		return tool_usage("--smooth changes the weights, whose numbers native keeps: "
 				  "choose w8a8 or w4a8");
-	a->calibrate.smooth_bits = a->smooth_bits > 0 ? a->smooth_bits : type_bits(o);
-	o->out = words[n - 2];
-	o->in = o->shape ? NULL : words[0];
-	if (o->in && same_file(o->in, o->out))
-		return tool_usage("%s and %s are one file: give another output file", o->in,
-				  o->out);
 	return 0;
 }
 
 int main(int argc, char **argv)
 {
-	struct args args = {
+	static const struct option_set set = { options, usage, .option = parse_one, .alone = true };
+	static struct args args = {
 		.quantize = { .warn = warn, .progress = progress_load },
 		.calibrate = { LLM_CALIBRATE_DEFAULTS, .progress = progress_load },
 	};
-	int opt, status = 0;
+	int status = 0;
 
 	tool_name = "llm-quantize";
-	opterr = 0;
-	while (!status && (opt = getopt_long(argc, argv, ":t:vh", options, NULL)) != -1) {
-		switch (opt) {
-		case VERSION:
-			printf("llm-quantize %s (%s)\n", VNPU_VERSION, tool_build_commit);
-			return tool_finish(EXIT_SUCCESS);
-		case 'h':
-			fputs(help, stdout);
-			return tool_finish(EXIT_SUCCESS);
-		case '?':
-		case ':':
-			return tool_bad_option(opt, argv);
-		default:
-			status = parse_one(&args, opt, optarg);
-		}
-	}
+	if (options_parse(&set, argc, argv, &args, &status))
+		return tool_finish(status);
+	status = parse_words(&args, argc - optind, argv + optind);
 	if (!status)
-		status = parse_files(&args, argc - optind, argv + optind);
-	return status ? status : tool_finish(run(&args));
+		status = check_options(&args);
+	args.calibrate.smooth_bits =
+		args.smooth_bits > 0 ? args.smooth_bits : type_bits(&args.quantize);
+	if (!status)
+		status = tool_finish(run(&args));
+	for (size_t i = 0; i < args.quantize.n_rules; i++)
+		free(args.patterns[i]);
+	return status;
 }

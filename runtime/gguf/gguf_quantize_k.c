@@ -1,0 +1,341 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Narrowing to K-quants and IQ4_NL, whose scales are searched: see gguf_quantize.h.
+ *
+ * A group of 16 or 32 values x is approximated by s q - m, in types without minima by s q. For some
+ * ranges around the group's own, numbers q are those of equal steps, and s and m those of the least
+ * weighted squares for them; the best of all is taken. Then the block's d and dmin make whole
+ * numbers of the scales and minima, and for each group the neighbours of its two numbers are tried,
+ * with the q that are nearest under them.
+ */
+#include <math.h>
+#include <string.h>
+
+#include "gguf_blocks.h"
+#include "gguf_levels.h"
+#include "gguf_quantize.h"
+
+#define BLOCK 256
+#define MAX_GROUPS 16
+#define MAX_GROUP 32
+/* Ranges tried on either side, in steps of so many levels. */
+#define TRIES 9
+#define TRY_STEP 0.1f
+
+struct group {
+	const float *x, *w;
+	int n;
+};
+
+static float f16_value(uint16_t h)
+{
+	float f;
+
+	gguf_dequantize(GGUF_F16, &h, &f, 1);
+	return f;
+}
+
+/* Rounds a block's scale to F16. False: it is too great. */
+static bool round_scale(float *d, uint16_t *half)
+{
+	if (!gguf_quantize(GGUF_F16, d, half, 1))
+		return false;
+	*d = f16_value(*half);
+	return true;
+}
+
+static float nearest(float x, float lowest, float highest)
+{
+	x = rintf(x);
+	return x < lowest ? lowest : x > highest ? highest : x;
+}
+
+/* The weighted squared error of s q + offset with the nearest q from @lowest to @highest. */
+static float group_error(const struct group *g, float s, float offset, float lowest, float highest)
+{
+	float inverse = s != 0 ? 1 / s : 0, error = 0;
+
+	for (int i = 0; i < g->n; i++) {
+		float q = nearest((g->x[i] - offset) * inverse, lowest, highest);
+		float e = s * q + offset - g->x[i];
+
+		error += g->w[i] * e * e;
+	}
+	return error;
+}
+
+/* ---- groups with minima ---- */
+
+/* The least squares of s q - m for the q that (x - low) * inverse rounds to; m is not negative. */
+static void fit_line(const struct group *g, float low, float inverse, float most, float *s,
+		     float *m)
+{
+	float sw = 0, swx = 0, swq = 0, swqq = 0, swxq = 0, determinant;
+
+	for (int i = 0; i < g->n; i++) {
+		float q = nearest((g->x[i] - low) * inverse, 0, most), w = g->w[i];
+
+		sw += w;
+		swx += w * g->x[i];
+		swq += w * q;
+		swqq += w * q * q;
+		swxq += w * q * g->x[i];
+	}
+	determinant = sw * swqq - swq * swq;
+	*s = *m = 0;
+	if (determinant > 0) {
+		*s = (sw * swxq - swx * swq) / determinant;
+		*m = -(swqq * swx - swq * swxq) / determinant;
+	}
+	if (*m < 0 || determinant <= 0) {
+		*m = 0;
+		*s = swqq > 0 ? swxq / swqq : 0;
+	}
+	if (*s < 0)
+		*s = 0;
+}
+
+static void search_range(const struct group *g, float most, float *best_s, float *best_m)
+{
+	float low = 0, high = g->x[0], best = INFINITY;
+
+	for (int i = 0; i < g->n; i++) {
+		low = g->x[i] < low ? g->x[i] : low;
+		high = g->x[i] > high ? g->x[i] : high;
+	}
+	*best_s = 0;
+	*best_m = -low;
+	if (high <= low)
+		return;
+	for (int try = -TRIES; try <= TRIES; try++) {
+		float s, m, error;
+
+		fit_line(g, low, (most + TRY_STEP * (float)try) / (high - low), most, &s, &m);
+		error = group_error(g, s, -m, 0, most);
+		if (error < best) {
+			best = error;
+			*best_s = s;
+			*best_m = m;
+		}
+	}
+}
+
+/* ---- groups without minima ---- */
+
+static void search_signed(const struct group *g, float half, float *best_s)
+{
+	float top = 0, best = INFINITY;
+
+	for (int i = 0; i < g->n; i++)
+		top = fabsf(g->x[i]) > fabsf(top) ? g->x[i] : top;
+	*best_s = 0;
+	for (int try = -TRIES; try <= TRIES && top != 0; try++) {
+		float inverse = -(half + TRY_STEP * (float)try) / top, error;
+		float swqq = 0, swxq = 0, s;
+
+		for (int i = 0; i < g->n; i++) {
+			float q = nearest(g->x[i] * inverse, -half, half - 1);
+
+			swqq += g->w[i] * q * q;
+			swxq += g->w[i] * q * g->x[i];
+		}
+		s = swqq > 0 ? swxq / swqq : 0;
+		error = group_error(g, s, 0, -half, half - 1);
+		if (error < best) {
+			best = error;
+			*best_s = s;
+		}
+	}
+}
+
+/* ---- blocks ---- */
+
+/* The numbers of a type. */
+struct levels {
+	int group; /* values */
+	float zero, most; /* of q; zero: what is subtracted from it */
+	float low_scale, high_scale; /* the range of its whole scales; that of minima is the same */
+	bool mins;
+};
+
+static struct levels levels_of(enum gguf_type type)
+{
+	struct gguf_form f = gguf_form(type);
+	struct levels l = { .group = f.group, .most = (float)((1 << f.bits) - 1), .mins = f.mins };
+
+	l.zero = f.mins ? 0 : (float)(1 << (f.bits - 1));
+	l.high_scale = type == GGUF_Q2_K   ? 15
+		       : type == GGUF_Q3_K ? 31
+		       : type == GGUF_Q6_K ? 127
+					   : 63;
+	l.low_scale = f.mins ? 0 : -l.high_scale - 1;
+	return l;
+}
+
+/* The group's whole scale and minimum of least error, near @s / @d and @m / @dmin. */
+static void refine(const struct group *g, const struct levels *l, float d, float dmin, float s,
+		   float m, int8_t *scale, int8_t *min)
+{
+	float at = d != 0 ? nearest(s / d, l->low_scale, l->high_scale) : 0;
+	float at_min = dmin != 0 ? nearest(m / dmin, 0, l->high_scale) : 0, best = INFINITY;
+
+	for (int i = -1; i <= 1; i++)
+		for (int j = l->mins ? -1 : 0; j <= (l->mins ? 1 : 0); j++) {
+			float a = nearest(at + (float)i, l->low_scale, l->high_scale);
+			float b = nearest(at_min + (float)j, 0, l->high_scale);
+			float error = group_error(g, d * a, -dmin * b, -l->zero, l->most - l->zero);
+
+			if (error < best) {
+				best = error;
+				*scale = (int8_t)a;
+				*min = (int8_t)b;
+			}
+		}
+}
+
+static void put_numbers(const struct group *g, const struct levels *l, float s, float m,
+			uint8_t *numbers)
+{
+	float inverse = s != 0 ? 1 / s : 0;
+
+	for (int i = 0; i < g->n; i++)
+		numbers[i] =
+			(uint8_t)(nearest((g->x[i] + m) * inverse, -l->zero, l->most - l->zero) +
+				  l->zero);
+}
+
+/* What makes whole numbers of @n scales: the greatest magnitude becomes the end of their range. */
+static float common(const float *scales, int n, float end)
+{
+	float top = 0;
+
+	for (int i = 0; i < n; i++)
+		top = fabsf(scales[i]) > fabsf(top) ? scales[i] : top;
+	return top / end;
+}
+
+static bool quantize_block(enum gguf_type type, const float *x, const float *w, uint8_t *dst)
+{
+	const struct levels l = levels_of(type);
+	int n = BLOCK / l.group;
+	float s[MAX_GROUPS], m[MAX_GROUPS] = { 0 }, d, dmin;
+	uint8_t numbers[BLOCK];
+	int8_t scale[MAX_GROUPS] = { 0 }, min[MAX_GROUPS] = { 0 };
+	uint16_t half, half_min;
+	struct group g[MAX_GROUPS];
+
+	for (int i = 0; i < n; i++) {
+		g[i] = (struct group){ x + i * l.group, w + i * l.group, l.group };
+		if (l.mins)
+			search_range(&g[i], l.most, &s[i], &m[i]);
+		else
+			search_signed(&g[i], l.zero, &s[i]);
+	}
+	d = common(s, n, l.mins ? l.high_scale : l.low_scale);
+	dmin = common(m, n, l.high_scale);
+	if (!round_scale(&d, &half) || !round_scale(&dmin, &half_min))
+		return false;
+	for (int i = 0; i < n; i++) {
+		refine(&g[i], &l, d, dmin, s[i], m[i], &scale[i], &min[i]);
+		put_numbers(&g[i], &l, d * (float)scale[i], dmin * (float)min[i],
+			    numbers + i * l.group);
+	}
+	gguf_join(type, &(struct gguf_parts){ numbers, &half, &half_min, scale, min }, dst);
+	return true;
+}
+
+/* ---- IQ4_NL ---- */
+
+static int nearest_level(const int8_t *levels, float x)
+{
+	int n = 0;
+
+	/* The levels rise: counts the middles between two that are below. */
+	for (int i = 1; i < 16; i++)
+		n += 2 * x > (float)(levels[i - 1] + levels[i]);
+	return n;
+}
+
+/* The least squares of s level for the levels next to x * inverse, and their error. */
+static float fit_levels(const struct group *g, const int8_t *levels, float inverse, float *s)
+{
+	float swqq = 0, swxq = 0, error = 0;
+
+	for (int i = 0; i < g->n; i++) {
+		float q = levels[nearest_level(levels, g->x[i] * inverse)];
+
+		swqq += g->w[i] * q * q;
+		swxq += g->w[i] * q * g->x[i];
+	}
+	*s = swqq > 0 ? swxq / swqq : 0;
+	for (int i = 0; i < g->n; i++) {
+		float e = *s * (float)levels[nearest_level(levels, g->x[i] * inverse)] - g->x[i];
+
+		error += g->w[i] * e * e;
+	}
+	return error;
+}
+
+static bool quantize_iq4_nl(const float *x, const float *w, uint8_t *dst)
+{
+	const int8_t *levels = gguf_levels_iq4;
+	struct group g = { x, w, 32 };
+	float top = 0, d = 0, best = INFINITY, inverse, s;
+	uint16_t half;
+	uint8_t q[32];
+
+	for (int i = 0; i < 32; i++)
+		top = fabsf(x[i]) > fabsf(top) ? x[i] : top;
+	for (int try = -TRIES; try <= TRIES && top != 0; try++) {
+		float error = fit_levels(&g, levels, ((float)levels[0] + (float)try) / top, &s);
+
+		if (error < best) {
+			best = error;
+			d = s;
+		}
+	}
+	if (!round_scale(&d, &half))
+		return false;
+	inverse = d != 0 ? 1 / d : 0;
+	for (int i = 0; i < 32; i++)
+		q[i] = (uint8_t)nearest_level(levels, x[i] * inverse);
+	memcpy(dst, &half, 2);
+	for (int i = 0; i < 16; i++)
+		dst[2 + i] = (uint8_t)(q[i] | q[i + 16] << 4);
+	return true;
+}
+
+/* ---- weights ---- */
+
+/* The weights of gguf_quantize.h. False: a value is not finite, or its square too great. */
+static bool weigh(const float *x, const float *importance, int n, float *w)
+{
+	float squares = 0;
+
+	for (int i = 0; i < n; i++)
+		squares += x[i] * x[i];
+	if (!isfinite(squares))
+		return false;
+	squares /= (float)n;
+	for (int i = 0; i < n; i++)
+		w[i] = (importance ? importance[i] : 1) * sqrtf(squares + x[i] * x[i]);
+	return true;
+}
+
+bool gguf_quantize_searched(enum gguf_type type, const float *src, const float *importance,
+			    void *dst, size_t n)
+{
+	const struct gguf_type_traits *traits = gguf_type_traits(type);
+	size_t block = traits->block_values;
+	uint8_t *to = dst;
+	float w[BLOCK];
+
+	for (size_t i = 0; i < n; i += block, to += traits->block_bytes) {
+		if (!weigh(src + i, importance ? importance + i : NULL, (int)block, w))
+			return false;
+		if (!(type == GGUF_IQ4_NL ? quantize_iq4_nl(src + i, w, to)
+					  : quantize_block(type, src + i, w, to)))
+			return false;
+	}
+	return true;
+}
