@@ -99,7 +99,7 @@ runtime/lanes/opencl_public := gpu.h
 runtime/lanes/opencl_uses := $(runtime/partition_uses) runtime/partition
 runtime/lanes_public := breakdown.h cpu_lane.h gpu_lane.h lane.h loaded.h lane_attention.h memory.h npu_lane.h storage_lane.h graphs.h
 runtime/lanes_uses := $(runtime/lanes/opencl_uses) runtime/lanes/opencl
-runtime/pass_public := plan.h run.h times.h
+runtime/pass_public := blocks.h plan.h run.h times.h
 runtime/pass_uses := $(runtime/lanes_uses) runtime/lanes runtime/draft
 # Experiments see the internals of engines.
 runtime_public := engine.h engine_text.h
@@ -119,7 +119,7 @@ tools/npu-info_uses += host
 # ---- experiments: programs that only reproduce a figure ------------------------------------------------------------------
 # tools/experiments/NAME makes build/experiments/NAME, which is not installed. They see the internals of the runtime.
 
-EXPERIMENTS := bits calibration cuts edgeflow game hetero inject llmnpu shadowattn trial
+EXPERIMENTS := bits calibration coordgen cuts edgeflow game hetero inject llmnpu shadowattn trial
 ROOMS += $(EXPERIMENTS:%=tools/experiments/%)
 $(foreach e,$(EXPERIMENTS),$(eval tools/experiments/$(e)_uses := $(runtime_uses) runtime tools/common))
 tools/experiments/cuts_public := cuts.h
@@ -128,6 +128,7 @@ tools/experiments/cuts_exceptions := runtime/partition/partition_private.h
 tools/experiments/game_public := game.h gpu_game.h
 # Tables of prompts on modelled SoCs, which are parts of other programs.
 tools/experiments/trial_public := trial.h
+tools/experiments/coordgen_uses += tools/experiments/trial
 tools/experiments/edgeflow_uses += tools/experiments/trial
 tools/experiments/llmnpu_uses += tools/experiments/trial
 tools/experiments/shadowattn_uses += tools/experiments/trial

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* The table of the engine's choices, and the functions that read it: see llm_choices.h. */
+/* The table of the engine's choices, and the functions that read it: see llm_choices.h. Those that
+ * settle them are in choices_settle.c. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "choices_private.h"
 #include "llm.h"
 #include "llm_fail.h"
 
@@ -130,7 +132,8 @@ static const struct llm_choice_value activations[] = {
 
 static const struct llm_choice_value graphs[] = {
 	[LLM_GRAPHS_BUCKETED] = { "bucketed",
-		"one for each multiple of 32 tokens, made when a chunk first needs it",
+		"one for each multiple of 32 tokens, made when a chunk first needs it; fixed with "
+		"--switching",
 		ANYWHERE, ANYWHERE, 0 },
 	[LLM_GRAPHS_FIXED] = { "fixed",
 		"a single one, to which every chunk is padded",
@@ -367,6 +370,26 @@ static const struct llm_choice_value pipelines[] = {
 		ANYWHERE, ANYWHERE, 0 },
 };
 
+static const struct llm_choice_value switchings[] = {
+	[LLM_SWITCHING_NONE] = { "none",
+		"graphs of all layers, one for every length that comes",
+		ANYWHERE, ANYWHERE, 0 },
+	[LLM_SWITCHING_RESIDENT] = { "resident",
+		"both graphs of each block stay in memory",
+		ON(NPU), ON(NPU) | ON(FINE), 0 },
+	[LLM_SWITCHING_SYNC] = { "sync",
+		"decoding's are loaded when the prompt has been evaluated",
+		ON(NPU), ON(NPU) | ON(FINE), 0 },
+	[LLM_SWITCHING_ASYNC] = { "async",
+		"a block's is loaded as soon as the prompt's last chunk has passed the block",
+		ON(NPU), ON(NPU) | ON(FINE), 0 },
+	[LLM_SWITCHING_PROGRESSIVE] = { "progressive",
+		"blocks are switched while the prompt's chunks pass others (CoordGen 3.2)\n"
+		"The chunks that are left run on a switched block's graph part by part, with the "
+		"same bits.",
+		ON(NPU), ON(NPU) | ON(FINE), 0 },
+};
+
 #define COUNT(a) ((unsigned int)(sizeof(a) / sizeof((a)[0])))
 #define VALUES(a) .values = a, .n_values = COUNT(a)
 #define FIELD(field) .name = #field, .offset = offsetof(struct llm_choices, field)
@@ -460,6 +483,12 @@ static const struct llm_choice_info table[LLM_NR_CHOICES] = {
 		.plans = ON(FINE) | ON(LINEAR),
 		.doc = "how attention shadow orders a layer's heads on NPU and CPU",
 	},
+	[LLM_CHOICE_SWITCHING] = {
+		FIELD(switching), VALUES(switchings), .runs = ON(NPU), .plans = ON(NPU) | ON(FINE),
+		.doc = "when a block of layers gets its graph for decoding in place of a prompt's\n"
+		       "All but none have graphs fixed, of --chunk tokens, and evaluate what "
+		       "follows a prompt with graphs of --decode-width tokens.",
+	},
 };
 
 #define SETS(choice) (1u << LLM_CHOICE_##choice)
@@ -530,20 +559,6 @@ const char *llm_choice_name(enum llm_choice choice, unsigned int value)
 	return value < table[choice].n_values ? table[choice].values[value].name : "?";
 }
 
-/* A list of words for an error line; words that do not fit are left out. */
-struct list {
-	char text[256];
-	size_t n;
-};
-
-static void list_add(struct list *list, const char *word, const char *separator)
-{
-	size_t used = strlen(list->text);
-
-	snprintf(list->text + used, sizeof(list->text) - used, "%s%s", list->n++ ? separator : "",
-		 word);
-}
-
 int llm_choice_parse(enum llm_choice choice, const char *name)
 {
 	struct list known = { 0 };
@@ -603,168 +618,6 @@ bool llm_choice_applies(enum llm_choice choice, const struct llm_choices *settle
 	if (info->integers && !llm_weights_integers(settled->weights))
 		return false;
 	return (planned ? info->plans : info->runs) & LLM_PLACED_ON(settled->placement);
-}
-
-/* ---- settling what is left to auto ---- */
-
-/* The set of placements that allow the value of @choice. */
-static unsigned int placements_of(const struct llm_choices *c, enum llm_choice choice, bool planned)
-{
-	const struct llm_choice_value *v = &table[choice].values[llm_choices_get(c, choice)];
-
-	return planned ? v->plans : v->runs;
-}
-
-/* The first placement, in the clock's order, that all choices allow; AUTO: none does. */
-static enum llm_placement choose_placement(const struct llm_choices *c, bool planned,
-					   bool virtual_clock)
-{
-	const enum llm_placement order[] = { virtual_clock ? LLM_PLACE_FINE : LLM_PLACE_NPU,
-					     LLM_PLACE_NPU,
-					     LLM_PLACE_FINE,
-					     LLM_PLACE_LAYER,
-					     LLM_PLACE_LINEAR,
-					     LLM_PLACE_GPU,
-					     LLM_PLACE_CPU };
-	unsigned int on = ANYWHERE;
-
-	for (enum llm_choice i = 0; i < LLM_NR_CHOICES; i++)
-		on &= placements_of(c, i, planned);
-	for (unsigned int i = 0; i < COUNT(order); i++)
-		if (on & LLM_PLACED_ON(order[i]))
-			return order[i];
-	return LLM_PLACE_AUTO;
-}
-
-/* The placement that was asked for excludes the value of @choice. */
-static int refuse_value(const struct llm_choices *c, enum llm_choice choice, bool planned)
-{
-	const struct llm_choice_info *info = &table[choice];
-	unsigned int on = placements_of(c, choice, planned);
-	struct list others = { 0 }, values = { 0 };
-
-	for (unsigned int p = 0; p < COUNT(placements); p++)
-		if (on & LLM_PLACED_ON(p))
-			list_add(&others, placements[p].name, " or ");
-	for (unsigned int v = 0; v < info->n_values; v++)
-		if ((planned ? info->values[v].plans : info->values[v].runs) &
-		    LLM_PLACED_ON(c->placement))
-			list_add(&values, info->values[v].name, " or ");
-	return llm_fail(-EINVAL, "placement %s has no %s %s: choose placement %s, or %s %s",
-			placements[c->placement].name, info->name,
-			llm_choice_name(choice, llm_choices_get(c, choice)), others.text,
-			info->name, values.text);
-}
-
-/* No placement allows all values. */
-static int refuse_all(const struct llm_choices *c, bool planned)
-{
-	struct list those = { 0 };
-	char value[64];
-
-	for (enum llm_choice i = 0; i < LLM_NR_CHOICES; i++) {
-		if (placements_of(c, i, planned) == ANYWHERE)
-			continue;
-		snprintf(value, sizeof(value), "%s %s", table[i].name,
-			 llm_choice_name(i, llm_choices_get(c, i)));
-		list_add(&those, value, " and ");
-	}
-	return llm_fail(-EINVAL, "no placement has %s: leave one of them out", those.text);
-}
-
-static int check_values(const struct llm_choices *c, bool planned)
-{
-	for (enum llm_choice i = 0; i < LLM_NR_CHOICES; i++) {
-		unsigned int value = llm_choices_get(c, i);
-
-		if (value >= table[i].n_values)
-			return llm_fail(-EINVAL, "%s %u: there are 0 to %u", table[i].name, value,
-					table[i].n_values - 1);
-		if (!planned && !table[i].values[value].runs)
-			return llm_fail(-ENOTSUP, "%s %s can only be planned: llm-bench --dry-run",
-					table[i].name, llm_choice_name(i, value));
-	}
-	return 0;
-}
-
-static int settle_placement(struct llm_choices *c, const struct llm_choices_file *file,
-			    bool virtual_clock)
-{
-	struct llm_choices with_file = *c;
-	enum llm_placement p;
-
-	for (enum llm_choice i = 0; i < LLM_NR_CHOICES && c->placement != LLM_PLACE_AUTO; i++)
-		if (!(placements_of(c, i, !file) & LLM_PLACED_ON(c->placement)))
-			return refuse_value(c, i, !file);
-	if (c->placement != LLM_PLACE_AUTO)
-		return 0;
-	if (file && c->weights == LLM_WEIGHTS_AUTO)
-		with_file.weights = file->packed;
-	/* Even a dry run prefers a placement that could execute the choices. */
-	p = choose_placement(&with_file, false, virtual_clock);
-	if (p == LLM_PLACE_AUTO && !file)
-		p = choose_placement(&with_file, true, virtual_clock);
-	if (p == LLM_PLACE_AUTO)
-		return refuse_all(&with_file, !file);
-	c->placement = p;
-	return 0;
-}
-
-static enum llm_weights choose_weights(enum llm_placement p, const struct llm_choices_file *file)
-{
-	if (!file && p == LLM_PLACE_LAYER)
-		return LLM_WEIGHTS_W4A16;
-	if (!file)
-		return p == LLM_PLACE_CPU || p == LLM_PLACE_GPU ? LLM_WEIGHTS_F16
-								: LLM_WEIGHTS_W8A8;
-	if (p == LLM_PLACE_CPU)
-		return LLM_WEIGHTS_F32;
-	if (file->packed != LLM_WEIGHTS_AUTO)
-		return file->packed;
-	if (file->blocks)
-		return LLM_WEIGHTS_NATIVE;
-	return file->q4 ? LLM_WEIGHTS_W4A8 : LLM_WEIGHTS_W8A8;
-}
-
-/* w4a16 and w4a8 use the same panels; adaptive weights are unpacked for w8a8. */
-static bool panels_serve(enum llm_weights made, enum llm_weights wanted)
-{
-	return made == wanted || (llm_weights_4bit(made) && llm_weights_4bit(wanted)) ||
-	       (made == LLM_WEIGHTS_ADAPTIVE && wanted == LLM_WEIGHTS_W8A8);
-}
-
-int llm_choices_settle(const struct llm_choices *asked, const struct llm_choices_file *file,
-		       bool virtual_clock, struct llm_choices *settled)
-{
-	struct llm_choices c = *asked;
-	int err = check_values(&c, !file);
-
-	if (!err)
-		err = settle_placement(&c, file, virtual_clock);
-	if (err)
-		return err;
-	if (c.weights == LLM_WEIGHTS_AUTO)
-		c.weights = choose_weights(c.placement, file);
-	if (!(placements_of(&c, LLM_CHOICE_WEIGHTS, !file) & LLM_PLACED_ON(c.placement)))
-		return refuse_value(&c, LLM_CHOICE_WEIGHTS, !file);
-	if (c.operands == LLM_OPERANDS_AUTO)
-		c.operands = c.placement == LLM_PLACE_LAYER ? LLM_OPERANDS_PERMUTED
-							    : LLM_OPERANDS_NATURAL;
-	if (c.floats == LLM_FLOATS_AUTO)
-		c.floats = virtual_clock || c.placement != LLM_PLACE_LINEAR ? LLM_FLOATS_CPU
-									    : LLM_FLOATS_ALL;
-	if (file && c.weights == LLM_WEIGHTS_ADAPTIVE && file->packed == LLM_WEIGHTS_AUTO)
-		return llm_fail(-EINVAL,
-				"%s: weights adaptive are of a file that llm-quantize makes: "
-				"llm-quantize %s OUT.gguf adaptive",
-				file->path, file->path);
-	if (file && file->packed != LLM_WEIGHTS_AUTO && !panels_serve(file->packed, c.weights))
-		return llm_fail(
-			-EINVAL,
-			"%s: packed for the NPU with weights %s; for %s take the original file",
-			file->path, weights[file->packed].name, weights[c.weights].name);
-	*settled = c;
-	return 0;
 }
 
 /* ---- presets ---- */

@@ -379,6 +379,16 @@ static void engine_set_chunk(struct llm_engine *e, unsigned int given)
 	e->info.chunk = plan_chunk(&o, UINT32_MAX / 2);
 }
 
+static int engine_set_blocks(struct llm_engine *e, const struct llm_options *opts)
+{
+	if (e->info.choices.switching == LLM_SWITCHING_NONE)
+		return 0;
+	e->info.decode_width = opts->decode_width;
+	e->info.block_layers = opts->block_layers;
+	return blocks_settle(e->info.chunk, e->shape.layers, &e->info.decode_width,
+			     &e->info.block_layers);
+}
+
 static struct shape shape_of(const struct llm_model *m)
 {
 	return (struct shape){
@@ -521,6 +531,8 @@ static int engine_load(struct llm_engine *e, const struct llm_options *opts)
 	if (!err)
 		err = engine_make_attention(e, opts);
 	engine_set_chunk(e, opts->chunk ? opts->chunk : e->shadow.chunk);
+	if (!err)
+		err = engine_set_blocks(e, opts);
 	/* The CPU may take matmuls of a modelled NPU that has no room for them, or of one whose
 	 * queue is long. */
 	e->keep_mapped = llm_placement_has_gpu(e->info.choices.placement) ||

@@ -139,6 +139,11 @@ struct llm_options {
 	unsigned int scale_buckets;
 	float scale_step;
 #define LLM_MAX_SCALE_BUCKETS 81
+	/* Choice switching: tokens of decoding's graphs, a divisor of a chunk's, and layers of a
+	 * block, at most as many as the model has. 0: a quarter of a chunk, or the next smaller
+	 * divisor (CoordGen 3.2), and LLM_BLOCK_LAYERS. */
+	unsigned int decode_width, block_layers;
+#define LLM_BLOCK_LAYERS 4
 	/* NULL: the wall clock. Otherwise a profile (docs/soc-model.md) whose SoC the virtual clock
 	 * models: it tells how long evaluations would take there. Results are the same. */
 	const char *profile;
@@ -192,6 +197,8 @@ struct llm_engine_info {
 	unsigned int n_layer, n_embd, n_head, n_head_kv, head_dim, n_ff, n_vocab, n_ctx_train;
 	struct llm_choices choices; /* settled: placement and weights are never AUTO */
 	unsigned int threads, chunk;
+	/* Choice switching: of decoding's graphs, and of blocks; else 0. */
+	unsigned int decode_width, block_layers;
 	const char *profile; /* the virtual clock's; NULL: the wall clock */
 	const struct npu_device_info *device; /* NULL with LLM_PLACE_CPU */
 	const char *gpu; /* the OpenCL device's name, or LLM_GPU_HOST; NULL: no GPU is used */
@@ -258,7 +265,8 @@ int llm_session_create(struct llm_engine *engine, unsigned int n_ctx, struct llm
 void llm_session_free(struct llm_session *session);
 unsigned int llm_session_n_ctx(const struct llm_session *session);
 unsigned int llm_session_n_past(const struct llm_session *session); /* tokens evaluated so far */
-/* Forgets all tokens from position @n_past on; -EINVAL if it is beyond the end. */
+/* Forgets all tokens from position @n_past on; -EINVAL if it is beyond the end. With 0 and choice
+ * switching, the graphs for prefill come back, or an error says why not. */
 int llm_session_truncate(struct llm_session *session, unsigned int n_past);
 
 /* Appends @n tokens and evaluates them. -ENOSPC if they do not fit into the context, -EINVAL for an
@@ -456,6 +464,15 @@ struct llm_start_stats {
 	uint64_t pack_ns; /* time in which weights were packed for the NPU */
 };
 
+/* Choice switching (CoordGen 3.2), in passes that switched. */
+struct llm_switching_stats {
+	uint64_t loads, load_ns; /* of blocks' graphs, and the time that they took */
+	uint64_t wait_ns; /* in which nothing was computed, until loads had ended */
+	/* Of blocks' graphs: prefill's alone, and all in memory at most. On the virtual clock they
+	 * have their weights in them; on the wall clock these are shared, and not counted. */
+	uint64_t graph_bytes, graph_peak_bytes;
+};
+
 /* What the session has cost so far; times are on the engine's clock. */
 struct llm_session_stats {
 	uint64_t prefill_tokens, prefill_ns;
@@ -473,6 +490,7 @@ struct llm_session_stats {
 	struct llm_start_stats start; /* with an NPU; else 0 */
 	struct llm_at_stats at;
 	struct llm_tree_stats tree;
+	struct llm_switching_stats switching;
 	unsigned int chunk; /* tokens of the last prompt's chunks if the plan chose them; else 0 */
 };
 void llm_session_stats(const struct llm_session *session, struct llm_session_stats *stats);

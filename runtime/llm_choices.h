@@ -258,6 +258,23 @@ enum llm_pipeline {
 	LLM_PIPELINE_GREEDY, /* and launches and heads are reordered: algorithm 1 */
 };
 
+/*
+ * Graphs for decoding in place of prefill's (CoordGen 3.2). An NPU's graphs have fixed shapes, and
+ * on a phone their weights in them. All but none have two of each block of layers: one for a chunk,
+ * so that graphs are fixed, and one of llm_options.decode_width tokens, with which later passes are
+ * computed.
+ */
+enum llm_switching {
+	LLM_SWITCHING_NONE = 0, /* graphs of all layers, one for every length that comes */
+	LLM_SWITCHING_RESIDENT, /* both graphs of each block stay in memory */
+	LLM_SWITCHING_SYNC, /* decoding's are loaded when the prompt has been evaluated */
+	/* A block's is loaded as soon as the last chunk has passed it */
+	LLM_SWITCHING_ASYNC,
+	/* Blocks are switched during the prompt, while others are computed; the chunks that are
+	 * left run on a switched block's graph part by part */
+	LLM_SWITCHING_PROGRESSIVE,
+};
+
 /* ---- a set of choices ---- */
 
 /* Zeros are the defaults. */
@@ -281,6 +298,7 @@ struct llm_choices {
 	enum llm_decode decode;
 	enum llm_ratios ratios;
 	enum llm_pipeline pipeline;
+	enum llm_switching switching;
 };
 
 /* The fields of struct llm_choices. */
@@ -304,6 +322,7 @@ enum llm_choice {
 	LLM_CHOICE_DECODE,
 	LLM_CHOICE_RATIOS,
 	LLM_CHOICE_PIPELINE,
+	LLM_CHOICE_SWITCHING,
 	LLM_NR_CHOICES,
 };
 

@@ -113,6 +113,16 @@ static unsigned int session_rows(const struct llm_session *s)
 	return s->runner.opts.rows > tree ? s->runner.opts.rows : tree;
 }
 
+static int session_make_blocks(struct llm_session *s)
+{
+	const struct llm_engine_info *info = &s->engine->info;
+
+	if (info->choices.switching == LLM_SWITCHING_NONE)
+		return 0;
+	return blocks_init(&s->runner.blocks, &s->runner.opts, s->runner.lanes[SOC_NPU],
+			   info->block_layers, info->decode_width);
+}
+
 /* Creates memory, lanes, and the graphs that every prompt and token needs: errors show early. A
  * cold start is in a hurry, and has graphs of its own. */
 static int session_load(struct llm_session *s)
@@ -135,7 +145,8 @@ static int session_load(struct llm_session *s)
 		err = session_create_lanes(s);
 	if (err || s->runner.start.nr)
 		return err;
-	if (token)
+	err = session_make_blocks(s);
+	if (!err && token && !s->runner.blocks.nr)
 		err = pass_prepare(&s->runner, 1, false);
 	if (!err && padded && chunk > 1 && s->n_ctx > 1)
 		err = pass_prepare(&s->runner, s->n_ctx < chunk ? s->n_ctx : chunk, false);
@@ -147,7 +158,7 @@ int llm_session_create(struct llm_engine *engine, unsigned int n_ctx, struct llm
 	unsigned int n_ctx_train = engine->info.n_ctx_train, chunk = engine->info.chunk;
 	uint64_t from_ns = engine_now_ns();
 	struct llm_session *s;
-	int err = 0;
+	int err;
 
 	*session = NULL;
 	if (!n_ctx)
@@ -179,8 +190,7 @@ int llm_session_create(struct llm_engine *engine, unsigned int n_ctx, struct llm
 			(struct plan_start){ .pieces = engine->pieces, .nr = engine->nr_pieces };
 	s->runner.opts.rows = plan_rows(&s->runner.opts, n_ctx);
 	s->stats.kv_bytes = llm_shape_kv_bytes(&engine->shape, n_ctx, engine->info.choices.kv);
-	if (!engine->dry_run)
-		err = session_load(s);
+	err = engine->dry_run ? session_make_blocks(s) : session_load(s);
 	if (err) {
 		llm_session_free(s);
 		return err;
@@ -217,7 +227,7 @@ int llm_session_truncate(struct llm_session *session, unsigned int n_past)
 				session->n_past, n_past);
 	session->n_past = n_past;
 	session->tree.n = 0;
-	return 0;
+	return n_past ? 0 : blocks_reset(&session->runner.blocks);
 }
 
 /* ---- the breakdown of evaluations ---- */
@@ -468,6 +478,19 @@ static struct llm_shadow_stats session_shadow_stats(const struct llm_session *se
 	};
 }
 
+static struct llm_switching_stats session_switching_stats(const struct llm_session *session)
+{
+	const struct blocks *b = &session->runner.blocks;
+
+	return (struct llm_switching_stats){
+		.loads = b->loads,
+		.load_ns = b->load_ns,
+		.wait_ns = b->wait_ns,
+		.graph_bytes = b->prefill_bytes,
+		.graph_peak_bytes = b->peak_bytes,
+	};
+}
+
 void llm_session_stats(const struct llm_session *session, struct llm_session_stats *stats)
 {
 	const struct pass_runner *r = &session->runner;
@@ -485,6 +508,7 @@ void llm_session_stats(const struct llm_session *session, struct llm_session_sta
 		stats->attention = lane_attention_stats(&session->memory);
 	if (session->engine->loaded.start)
 		stats->start = start_stats(session->engine->loaded.start);
+	stats->switching = session_switching_stats(session);
 	stats->npu_jobs = npu ? npu->jobs : 0;
 	stats->npu_wait_ns = npu ? npu->waited_ns : 0;
 	stats->decisions = r->sums.picks;

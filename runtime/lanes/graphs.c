@@ -204,9 +204,10 @@ static struct npu_tensor *build_ffn(struct graph_builder *b, struct npu_tensor *
 	return builder_matmul(b, &hidden, LLM_FFN_DOWN);
 }
 
-static struct npu_tensor *build_layers(struct graph_builder *b, struct npu_tensor *x)
+static struct npu_tensor *build_layers(struct graph_builder *b, const struct lane_whole *whole,
+				       struct npu_tensor *x)
 {
-	for (unsigned int i = 0; i < b->m->n_layer; i++) {
+	for (unsigned int i = whole->layer; i < whole->layer + whole->layers; i++) {
 		snprintf(b->prefix, sizeof(b->prefix), "blk.%u.", i);
 		b->layer = i;
 		x = npu_add(b->g, x, build_attention(b, x));
@@ -224,17 +225,17 @@ static struct npu_tensor *build_head(struct graph_builder *b, struct npu_tensor 
 	return build_with(b, &in, -1, "output", m->n_vocab, NULL);
 }
 
-static void build_graph(struct graph_builder *b, enum llm_graph which)
+static void build_graph(struct graph_builder *b, const struct lane_whole *whole)
 {
 	struct npu_tensor *x = npu_graph_input(b->g, "x", NPU_F32, b->rows, b->m->n_embd);
 
-	if (which == LLM_GRAPH_TREE) {
+	if (whole->graph == LLM_GRAPH_TREE) {
 		b->depths = npu_graph_input(b->g, "depths", NPU_U32, b->rows, 1);
 		b->ancestors = npu_graph_input(b->g, "ancestors", NPU_U64, b->rows, 1);
 	}
-	if (which != LLM_GRAPH_HEAD)
-		x = build_layers(b, x);
-	if (which == LLM_GRAPH_LAYERS || which == LLM_GRAPH_TREE)
+	if (whole->graph != LLM_GRAPH_HEAD)
+		x = build_layers(b, whole, x);
+	if (whole->graph == LLM_GRAPH_LAYERS || whole->graph == LLM_GRAPH_TREE)
 		npu_graph_output(b->g, "y", x);
 	else
 		npu_graph_output(b->g, "logits", build_head(b, x));
@@ -274,17 +275,17 @@ int builder_compile(struct graph_builder *b, void **image, size_t *image_bytes)
 	return err;
 }
 
-int llm_graph_build(const struct llm_loaded *loaded, enum llm_graph which, unsigned int rows,
+int llm_graph_build(const struct llm_loaded *loaded, const struct lane_whole *whole,
 		    unsigned int kv_rows, void **image, size_t *image_bytes)
 {
 	struct graph_builder b;
-	int err = builder_init(&b, loaded, llm_graph_name(which), rows);
+	int err = builder_init(&b, loaded, llm_graph_name(whole->graph), whole->rows);
 
 	if (err)
 		return err;
-	if (which != LLM_GRAPH_HEAD)
+	if (whole->graph != LLM_GRAPH_HEAD)
 		builder_positions(&b, loaded, kv_rows);
-	build_graph(&b, which);
+	build_graph(&b, whole);
 	return builder_compile(&b, image, image_bytes);
 }
 

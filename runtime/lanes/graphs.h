@@ -2,11 +2,11 @@
 /*
  * The static graphs of a model.
  *
- * Whole graphs have all layers; their symbols are "blk.0.attn_q", "blk.0.attn_q.bias", ... for
- * weights, "blk.0.k" and "blk.0.v" for caches. The graph of a slice has columns of one operator's
- * matrices, whose symbols lack "blk.0.", and serves every layer. So does a subgraph, which has some
- * operators of a layer; what it reads of other operators is "x.in", "y.in", ... as in memory.h, and
- * what others read of it is "x.out", ...
+ * Whole graphs have all layers, or a block of them; their symbols are "blk.0.attn_q",
+ * "blk.0.attn_q.bias", ... for weights, "blk.0.k" and "blk.0.v" for caches. The graph of a slice
+ * has columns of one operator's matrices, whose symbols lack "blk.0.", and serves every layer. So
+ * does a subgraph, which has some operators of a layer; what it reads of other operators is "x.in",
+ * "y.in", ... as in memory.h, and what others read of it is "x.out", ...
  */
 #ifndef GRAPHS_H
 #define GRAPHS_H
@@ -17,7 +17,7 @@
 enum llm_graph {
 	LLM_GRAPH_SLICE, /* x -> columns of an operator's matrices: llm_graph_build_slice() */
 	LLM_GRAPH_SUBGRAPH, /* operators of a layer: llm_graph_build_subgraph() */
-	LLM_GRAPH_LAYERS, /* x -> y, all layers; param pos */
+	LLM_GRAPH_LAYERS, /* x -> y, some layers or all; param pos */
 	LLM_GRAPH_TREE, /* the same of a token tree: depths u32, ancestors u64 of each row */
 	LLM_GRAPH_TOKEN, /* x -> logits: all layers, output norm and output matrix; param pos */
 	LLM_GRAPH_HEAD, /* x -> logits: the output norm and the output matrix */
@@ -78,8 +78,13 @@ float llm_graph_scale(const struct llm_loaded *loaded, unsigned int layer, enum 
 uint32_t llm_graph_timeout_ms(const struct npu_device_info *info, const void *image,
 			      size_t image_bytes);
 
-/* Builds a whole graph for chunks of @rows and caches of @kv_rows. */
-int llm_graph_build(const struct llm_loaded *loaded, enum llm_graph which, unsigned int rows,
+/* A whole graph of layer .. layer + layers - 1 for chunks of @rows; LLM_GRAPH_HEAD has none. */
+struct lane_whole {
+	enum llm_graph graph;
+	unsigned int rows, layer, layers;
+};
+/* Builds it for caches of @kv_rows. */
+int llm_graph_build(const struct llm_loaded *loaded, const struct lane_whole *whole,
 		    unsigned int kv_rows, void **image, size_t *image_bytes);
 
 #endif /* GRAPHS_H */

@@ -41,6 +41,7 @@ enum lane_what {
 	LANE_OP, /* one operator */
 	LANE_SLICE, /* a rectangle of a matmul's result */
 	LANE_CHUNK, /* all operators after the embedding, as one program of the NPU */
+	LANE_BLOCK, /* those of some layers, for some rows of the chunk, as one program too */
 	/* Operators op .. last of a layer as one program of the NPU: a subgraph that all layers and
 	 * chunks share (llm.npu 3.2) */
 	LANE_SUBGRAPH,
@@ -53,10 +54,11 @@ struct lane_work {
 	enum llm_op last; /* LANE_SUBGRAPH */
 	enum llm_op matmul; /* LLM_OP_SHADOW, LLM_OP_MERGE: whose input and result */
 	uint32_t chunk, layer;
+	uint32_t layers; /* LANE_BLOCK: from layer on */
 	uint32_t piece; /* LLM_OP_READ, LLM_OP_PACK (start.h) */
 	/* LANE_SLICE: rows row .. row + rows - 1, in a static graph of graph_rows, and columns col
 	 * .. col + cols - 1 of the result. The columns of a matmul's matrices are concatenated: q,
-	 * k and v; gate and up. */
+	 * k and v; gate and up. LANE_BLOCK: the same rows, of the chunk. */
 	uint32_t row, rows, graph_rows;
 	uint64_t col, cols;
 	/* Output norm, head, LLM_OP_LOGITS, LANE_CHUNK: the chunk's rows whose logits are wanted,
@@ -121,6 +123,12 @@ struct lane_ops {
 	int (*prepare)(struct lane *lane, const struct lane_call *call);
 	/* The host has written rows @pos.. of every layer's KV cache; NULL: the lane sees them. */
 	int (*moved)(struct lane *lane, unsigned int pos, unsigned int rows);
+	/*
+	 * NPU: makes the program of a LANE_BLOCK, of *@bytes, and frees it. Any thread may call
+	 * these while the lane computes with other programs.
+	 */
+	int (*load)(struct lane *lane, const struct lane_call *call, uint64_t *bytes);
+	void (*drop)(struct lane *lane, const struct lane_call *call);
 	void (*free)(struct lane *lane);
 };
 

@@ -277,8 +277,7 @@ static unsigned int head_rows(const struct lane_call *call)
 static int find_head(struct npu_lane *n, const struct lane_call *call, struct npu_binding **binding)
 {
 	const struct npu_whole head = {
-		.graph = LLM_GRAPH_HEAD,
-		.rows = head_rows(call),
+		.graph = { .graph = LLM_GRAPH_HEAD, .rows = head_rows(call) },
 		.x = &n->lane.memory->y,
 		.y = logits_of(n, call),
 		.x_row = call->chunk->row + head_row(call),
@@ -292,10 +291,10 @@ static int find_layers(struct npu_lane *n, const struct lane_call *call,
 {
 	bool token = call->chunk->rows == 1;
 	const struct npu_whole whole = {
-		.graph = token	      ? LLM_GRAPH_TOKEN
-			 : call->tree ? LLM_GRAPH_TREE
-				      : LLM_GRAPH_LAYERS,
-		.rows = call->chunk->rows,
+		.graph = { token	? LLM_GRAPH_TOKEN
+			   : call->tree ? LLM_GRAPH_TREE
+					: LLM_GRAPH_LAYERS,
+			   call->chunk->rows, 0, n->lane.memory->loaded->model.n_layer },
 		.x = &n->lane.memory->x,
 		.y = token ? logits_of(n, call) : &n->lane.memory->y,
 		.x_row = call->chunk->row,
@@ -304,13 +303,13 @@ static int find_layers(struct npu_lane *n, const struct lane_call *call,
 	return npu_programs_whole(n->programs, &whole, wait_to_bind, n, binding);
 }
 
-/* Zeroes a chunk's padding. */
-static void pad_chunk(const struct npu_lane *n, const struct lane_chunk *c)
+/* Zeroes the padding of a graph of @graph_rows from row @row of activations on. */
+static void pad_rows(const struct npu_lane *n, uint32_t row, uint32_t tokens, uint32_t graph_rows)
 {
 	size_t n_embd = n->lane.memory->loaded->model.n_embd;
 
-	memset(n->lane.memory->x.data + (c->row + c->n) * n_embd, 0,
-	       (c->rows - c->n) * n_embd * sizeof(float));
+	memset(n->lane.memory->x.data + (row + tokens) * n_embd, 0,
+	       (graph_rows - tokens) * n_embd * sizeof(float));
 }
 
 /* Padding is nodes without ancestors, at the root's position. */
@@ -348,7 +347,7 @@ static int begin_chunk(struct npu_lane *n, const struct lane_call *call, uint64_
 
 	if (err)
 		return err;
-	pad_chunk(n, call->chunk);
+	pad_rows(n, call->chunk->row, call->chunk->n, call->chunk->rows);
 	if (call->tree)
 		set_tree(n, call);
 	if (npu_job_param(bindings[0]->job, "pos", call->pos))
@@ -369,6 +368,58 @@ static void gather_rows(const struct npu_lane *n, const struct lane_call *call)
 	for (uint32_t i = 0; i < call->work->logits; i++)
 		memmove(y + i * n_embd, y + lane_logits_row(call, i) * n_embd,
 			n_embd * sizeof(float));
+}
+
+/* ---- blocks ---- */
+
+static struct lane_whole block_of(const struct lane_work *w)
+{
+	return (struct lane_whole){ LLM_GRAPH_LAYERS, w->graph_rows, w->layer, w->layers };
+}
+
+/* Blocks compute in place, but for the last one, whose result the output norm reads. */
+static int find_block(struct npu_lane *n, const struct lane_call *call,
+		      struct npu_binding **binding)
+{
+	const struct lane_memory *m = n->lane.memory;
+	const struct lane_work *w = call->work;
+	bool last = w->layer + w->layers == m->loaded->model.n_layer;
+	const struct npu_whole block = {
+		.graph = block_of(w),
+		.x = &m->x,
+		.y = last ? &m->y : &m->x,
+		.x_row = call->chunk->row + w->row,
+	};
+
+	return npu_programs_whole(n->programs, &block, wait_to_bind, n, binding);
+}
+
+static int begin_block(struct npu_lane *n, const struct lane_call *call, uint64_t *seqno)
+{
+	const struct lane_work *w = call->work;
+	struct npu_binding *binding;
+	int err = find_block(n, call, &binding);
+
+	if (err)
+		return err;
+	pad_rows(n, call->chunk->row + w->row, w->rows, w->graph_rows);
+	if (npu_job_param(binding->job, "pos", call->pos + w->row))
+		return llm_fail(-EINVAL, "%s", npu_error());
+	return submit(n, &binding, 1, seqno);
+}
+
+static int npu_load(struct lane *lane, const struct lane_call *call, uint64_t *bytes)
+{
+	const struct lane_whole graph = block_of(call->work);
+
+	return npu_programs_load(((struct npu_lane *)lane)->programs, &graph, bytes);
+}
+
+static void npu_drop(struct lane *lane, const struct lane_call *call)
+{
+	const struct lane_whole graph = block_of(call->work);
+
+	npu_programs_drop(((struct npu_lane *)lane)->programs, &graph);
 }
 
 static int begin_head(struct npu_lane *n, const struct lane_call *call, uint64_t *seqno)
@@ -402,6 +453,8 @@ static int npu_begin(struct lane *lane, const struct lane_call *call, uint64_t *
 		return begin_subgraph(n, call, ticket);
 	case LANE_CHUNK:
 		return begin_chunk(n, call, ticket);
+	case LANE_BLOCK:
+		return begin_block(n, call, ticket);
 	case LANE_HEADS:
 		return call->work->op == LLM_OP_ATTN ? begin_attention(n, call, ticket)
 						     : begin_estimate(n, call, ticket);
@@ -420,6 +473,8 @@ static int find_work(struct npu_lane *n, const struct lane_call *call)
 		return find_slice(n, call, bindings);
 	if (call->work->what == LANE_SUBGRAPH)
 		return find_subgraph(n, call, bindings);
+	if (call->work->what == LANE_BLOCK)
+		return find_block(n, call, bindings);
 	if (call->work->what == LANE_HEADS)
 		return prepare_heads(n, call);
 	return call->work->what == LANE_CHUNK ? find_chunk(n, call, bindings, &nr) : 0;
@@ -479,6 +534,8 @@ int lane_npu_create(struct lane_memory *memory, struct lane **lane)
 		.poll = npu_poll,
 		.wait = npu_wait,
 		.prepare = npu_prepare,
+		.load = npu_load,
+		.drop = npu_drop,
 		.free = npu_free,
 	};
 	struct npu_lane *n = calloc(1, sizeof(*n));

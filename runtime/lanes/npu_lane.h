@@ -42,8 +42,7 @@ struct npu_binding {
  * recently used one is bound again, after @wait for the seqno of its last submission.
  */
 struct npu_whole {
-	enum llm_graph graph;
-	unsigned int rows;
+	struct lane_whole graph;
 	const struct llm_area *x, *y;
 	unsigned int x_row;
 };
@@ -55,5 +54,10 @@ int npu_programs_slice(struct npu_programs *p, const struct lane_slice *slice, n
 		       void *ud, struct npu_binding **binding);
 int npu_programs_whole(struct npu_programs *p, const struct npu_whole *whole, npu_wait_fn wait,
 		       void *ud, struct npu_binding **binding);
+
+/* Makes the program of @graph, of *@bytes without its scratch memory, if it is not in the cache;
+ * and frees it with its jobs. Another thread may be in the functions above, with other programs. */
+int npu_programs_load(struct npu_programs *p, const struct lane_whole *graph, uint64_t *bytes);
+void npu_programs_drop(struct npu_programs *p, const struct lane_whole *graph);
 
 #endif /* NPU_LANE_H */

@@ -3,8 +3,12 @@
  * A cache of NPU programs and of the jobs that bind them. A program's key is its graph, operators,
  * rows and columns; a job's key is its layer and the rows that it reads and writes. Jobs bind rows
  * in place, so cutting a matmul copies nothing.
+ *
+ * A program may be loaded or dropped by one thread while another uses the cache. The lock is not
+ * held while it is made.
  */
 #include <errno.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,21 +28,24 @@ struct program_key {
 	enum llm_graph graph;
 	enum llm_op op, last; /* of a subgraph the first and the last */
 	unsigned int rows;
+	unsigned int layer, layers; /* of a whole graph */
 	unsigned int prompt; /* its activations may be static: lane_call.prompt */
 	unsigned int first[LANE_MAX_MATRICES], cols[LANE_MAX_MATRICES];
 	enum llm_format format[LLM_NR_MATRICES]; /* of those used; layers may differ */
 	size_t wk_bytes[LLM_NR_MATRICES]; /* of those that are WK, which likewise differ */
 };
 
-/* What a program is made of, beside its key: one of them, or neither for a whole graph. */
+/* What a program is made of: one of them. */
 struct program_parts {
 	const struct lane_slice *slice;
 	const struct lane_subgraph *subgraph;
+	const struct lane_whole *whole;
 };
 
 struct program {
 	struct program_key key;
 	struct npu_program *prog; /* NULL: free */
+	uint64_t bytes; /* of commands and constants */
 	uint32_t timeout_ms;
 	struct npu_binding **bindings; /* by layer */
 	unsigned int nr_layers;
@@ -47,9 +54,11 @@ struct program {
 
 struct npu_programs {
 	const struct lane_memory *memory;
+	pthread_mutex_t lock; /* of the programs, and how often they were used */
 	struct program programs[MAX_PROGRAMS];
 	unsigned int nr; /* entries ever used */
 	uint64_t uses;
+	uint64_t bound; /* of bindings, which only the computing thread uses */
 	uint64_t *made_ns;
 };
 
@@ -57,10 +66,11 @@ struct npu_programs *npu_programs_create(const struct lane_memory *memory, uint6
 {
 	struct npu_programs *p = calloc(1, sizeof(*p));
 
-	if (p) {
-		p->memory = memory;
-		p->made_ns = made_ns;
-	}
+	if (!p)
+		return NULL;
+	p->memory = memory;
+	p->made_ns = made_ns;
+	pthread_mutex_init(&p->lock, NULL);
 	return p;
 }
 
@@ -89,8 +99,11 @@ static void program_free(struct program *g)
 
 void npu_programs_free(struct npu_programs *p)
 {
-	for (unsigned int i = 0; p && i < MAX_PROGRAMS; i++)
+	if (!p)
+		return;
+	for (unsigned int i = 0; i < MAX_PROGRAMS; i++)
 		program_free(&p->programs[i]);
+	pthread_mutex_destroy(&p->lock);
 	free(p);
 }
 
@@ -110,6 +123,7 @@ static int program_make(const struct npu_programs *p, struct program *g, struct 
 	const char *name = g->key.graph == LLM_GRAPH_SLICE ? llm_op_name((uint16_t)g->key.op)
 							   : llm_graph_name(g->key.graph);
 	bool every_layer = parts.subgraph || (parts.slice && g->key.op != LLM_OP_HEAD);
+	struct npu_image_info info;
 	size_t bytes;
 	void *image;
 	int err;
@@ -120,10 +134,11 @@ static int program_make(const struct npu_programs *p, struct program *g, struct 
 		err = llm_graph_build_subgraph(l, parts.subgraph, p->memory->kv_rows, &image,
 					       &bytes);
 	else
-		err = llm_graph_build(l, g->key.graph, g->key.rows, p->memory->kv_rows, &image,
-				      &bytes);
+		err = llm_graph_build(l, parts.whole, p->memory->kv_rows, &image, &bytes);
 	if (err)
 		return err;
+	if (!npu_image_info(image, bytes, &info))
+		g->bytes = info.cmd_bytes + info.const_bytes;
 	g->timeout_ms = llm_graph_timeout_ms(l->device, image, bytes);
 	err = npu_program_load(l->ctx, image, bytes, &g->prog);
 	free(image);
@@ -134,28 +149,43 @@ static int program_make(const struct npu_programs *p, struct program *g, struct 
 	return g->bindings ? 0 : llm_fail(-ENOMEM, "no memory for the jobs of graph %s", name);
 }
 
-static int program_find(struct npu_programs *p, const struct program_key *key,
-			struct program_parts parts, struct program **out)
+/* NULL: it is not in the cache. */
+static struct program *program_look_up(struct npu_programs *p, const struct program_key *key)
+{
+	for (unsigned int i = 0; i < p->nr; i++)
+		if (p->programs[i].prog && !memcmp(&p->programs[i].key, key, sizeof(*key)))
+			return &p->programs[i];
+	return NULL;
+}
+
+/* Room for another program: dropped programs' first. */
+static struct program *program_room(struct npu_programs *p)
 {
 	struct program *oldest = &p->programs[0];
-	uint64_t from_ns;
-	int err;
 
-	for (unsigned int i = 0; i < p->nr; i++) {
-		struct program *g = &p->programs[i];
-
-		if (g->prog && !memcmp(&g->key, key, sizeof(*key))) {
-			g->used = ++p->uses;
-			*out = g;
-			return 0;
-		}
-		if (g->used < oldest->used)
-			oldest = g;
-	}
-	if (p->nr < MAX_PROGRAMS)
+	for (unsigned int i = 1; i < p->nr; i++)
+		if (p->programs[i].used < oldest->used)
+			oldest = &p->programs[i];
+	if (p->nr < MAX_PROGRAMS && (!p->nr || oldest->prog))
 		oldest = &p->programs[p->nr++];
 	/* Its jobs have ended: never are so many programs under way. */
 	program_free(oldest);
+	return oldest;
+}
+
+static int program_find(struct npu_programs *p, const struct program_key *key,
+			struct program_parts parts, struct program **out)
+{
+	struct program *oldest;
+	uint64_t from_ns;
+	int err;
+
+	*out = program_look_up(p, key);
+	if (*out) {
+		(*out)->used = ++p->uses;
+		return 0;
+	}
+	oldest = program_room(p);
 	oldest->key = *key;
 	from_ns = now_ns();
 	err = program_make(p, oldest, parts);
@@ -251,14 +281,15 @@ static bool has_scale(const struct npu_programs *p, enum llm_matrix matrix, bool
 	       LLM_INPUT_STATIC;
 }
 
-/* Binds all layers' weights and caches. */
-static int bind_layers(const struct npu_programs *p, struct npu_job *job)
+/* Binds the layers' weights and caches. */
+static int bind_layers(const struct npu_programs *p, struct npu_job *job,
+		       const struct lane_whole *graph)
 {
 	const struct lane_memory *m = p->memory;
 	char name[64], what[32];
 	int err = 0;
 
-	for (unsigned int i = 0; !err && i < m->loaded->model.n_layer; i++) {
+	for (unsigned int i = graph->layer; !err && i < graph->layer + graph->layers; i++) {
 		for (unsigned int part = 0; !err && part < LLM_NR_LAYER_TENSORS; part++) {
 			if (!m->loaded->packed.layers[i].part[part].bytes)
 				continue;
@@ -317,19 +348,19 @@ static int bind_whole_rows(const struct npu_programs *p, struct npu_binding *b,
 	const struct llm_model *model = &p->memory->loaded->model;
 	size_t row_bytes = model->n_embd * sizeof(float);
 	int err = bind_area(b->job, "x", whole->x, (size_t)whole->x_row * model->n_embd,
-			    whole->rows * row_bytes);
+			    whole->graph.rows * row_bytes);
 
 	if (err)
 		return err;
-	if (whole->graph == LLM_GRAPH_TREE)
-		err = bind_tree(p, b->job, whole->rows);
+	if (whole->graph.graph == LLM_GRAPH_TREE)
+		err = bind_tree(p, b->job, whole->graph.rows);
 	if (err)
 		return err;
-	if (whole->graph == LLM_GRAPH_LAYERS || whole->graph == LLM_GRAPH_TREE)
+	if (whole->graph.graph == LLM_GRAPH_LAYERS || whole->graph.graph == LLM_GRAPH_TREE)
 		return bind_area(b->job, "y", whole->y, (size_t)whole->x_row * model->n_embd,
-				 whole->rows * row_bytes);
+				 whole->graph.rows * row_bytes);
 	return bind_area(b->job, "logits", whole->y, 0,
-			 (size_t)whole->rows * model->n_vocab * sizeof(float));
+			 (size_t)whole->graph.rows * model->n_vocab * sizeof(float));
 }
 
 /* True: *@found is bound as wanted. False: *@found is to be bound, a new binding without a job or
@@ -385,7 +416,7 @@ static int binding_take(struct program *g, const struct npu_binding *want, npu_w
 static int binding_settle(struct npu_programs *p, struct npu_binding *b, int err,
 			  struct npu_binding **out)
 {
-	b->used = ++p->uses;
+	b->used = ++p->bound;
 	*out = b;
 	if (err) {
 		if (b->job)
@@ -406,8 +437,11 @@ static int binding_get(struct npu_programs *p, const struct program_key *key,
 {
 	struct npu_binding *b;
 	struct program *g;
-	int err = program_find(p, key, parts, &g);
+	int err;
 
+	pthread_mutex_lock(&p->lock);
+	err = program_find(p, key, parts, &g);
+	pthread_mutex_unlock(&p->lock);
 	if (err)
 		return err;
 	if (binding_find(g, want, &b)) {
@@ -578,26 +612,83 @@ int npu_programs_subgraph(struct npu_programs *p, const struct lane_subgraph *su
 
 /* ---- whole graphs ---- */
 
+static struct program_key key_of(const struct lane_whole *graph)
+{
+	struct program_key key;
+
+	memset(&key, 0, sizeof(key));
+	key.graph = graph->graph;
+	key.rows = graph->rows;
+	key.layer = graph->layer;
+	key.layers = graph->layers;
+	return key;
+}
+
 int npu_programs_whole(struct npu_programs *p, const struct npu_whole *whole, npu_wait_fn wait,
 		       void *ud, struct npu_binding **out)
 {
 	const struct npu_binding want = { .x = whole->x, .x_row = whole->x_row, .y = whole->y };
-	struct program_key key;
+	const struct lane_whole *graph = &whole->graph;
+	struct program_key key = key_of(graph);
 	bool fresh;
 	int err;
 
-	memset(&key, 0, sizeof(key));
-	key.graph = whole->graph;
-	key.rows = whole->rows;
-	err = binding_get(p, &key, (struct program_parts){ NULL, NULL }, &want, wait, ud, out,
+	err = binding_get(p, &key, (struct program_parts){ .whole = graph }, &want, wait, ud, out,
 			  &fresh);
 	if (err)
 		return err < 0 ? err : 0;
-	if (fresh && whole->graph != LLM_GRAPH_HEAD)
-		err = bind_layers(p, (*out)->job);
-	if (fresh && !err && (whole->graph == LLM_GRAPH_TOKEN || whole->graph == LLM_GRAPH_HEAD))
+	if (fresh && graph->graph != LLM_GRAPH_HEAD)
+		err = bind_layers(p, (*out)->job, graph);
+	if (fresh && !err &&
+	    (graph->graph == LLM_GRAPH_TOKEN || graph->graph == LLM_GRAPH_HEAD))
 		err = bind_head(p, (*out)->job);
 	if (!err)
 		err = bind_whole_rows(p, *out, whole);
 	return binding_settle(p, *out, err, out);
+}
+
+static uint64_t bytes_of(struct npu_programs *p, const struct program_key *key)
+{
+	const struct program *g;
+	uint64_t bytes;
+
+	pthread_mutex_lock(&p->lock);
+	g = program_look_up(p, key);
+	bytes = g ? g->bytes : 0;
+	pthread_mutex_unlock(&p->lock);
+	return bytes;
+}
+
+int npu_programs_load(struct npu_programs *p, const struct lane_whole *graph, uint64_t *bytes)
+{
+	struct program made = { .key = key_of(graph) }, *g;
+	int err;
+
+	*bytes = bytes_of(p, &made.key);
+	if (*bytes)
+		return 0;
+	err = program_make(p, &made, (struct program_parts){ .whole = graph });
+	if (err) {
+		program_free(&made);
+		return err;
+	}
+	*bytes = made.bytes;
+	pthread_mutex_lock(&p->lock);
+	g = program_room(p);
+	*g = made;
+	g->used = ++p->uses;
+	pthread_mutex_unlock(&p->lock);
+	return 0;
+}
+
+void npu_programs_drop(struct npu_programs *p, const struct lane_whole *graph)
+{
+	struct program_key key = key_of(graph);
+	struct program *g;
+
+	pthread_mutex_lock(&p->lock);
+	g = program_look_up(p, &key);
+	if (g)
+		program_free(g);
+	pthread_mutex_unlock(&p->lock);
 }

@@ -17,7 +17,8 @@ const char *llm_op_name(uint16_t op)
 		[LLM_OP_SHADOW] = "shadow",	[LLM_OP_MERGE] = "merge",
 		[LLM_OP_READ] = "read",		[LLM_OP_PACK] = "pack",
 		[LLM_OP_SCALE] = "scale",	[LLM_OP_ESTIMATE] = "estimate",
-		[LLM_OP_SELECT] = "select",
+		[LLM_OP_SELECT] = "select",	[LLM_OP_BLOCK] = "block",
+		[LLM_OP_LOAD] = "load",
 	};
 
 	return op < LLM_NR_TASK_KINDS ? names[op] : "?";

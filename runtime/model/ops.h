@@ -48,9 +48,13 @@ enum llm_op {
 	LLM_OP_SCALE,
 	LLM_OP_ESTIMATE,
 	LLM_OP_SELECT,
+	/* Choice switching: a block of layers, as one program of the NPU; and its graph for
+	 * decoding, which is loaded */
+	LLM_OP_BLOCK,
+	LLM_OP_LOAD,
 	LLM_NR_TASK_KINDS,
 };
-const char *llm_op_name(uint16_t op); /* "embed", "attn_norm", ... "select" */
+const char *llm_op_name(uint16_t op); /* "embed", "attn_norm", ... "load" */
 
 /* The weights [*@k][*@n] of @op, which include the output matrix. False: @op is no matmul. */
 bool llm_op_matmul(const struct shape *shape, enum llm_op op, uint64_t *k, uint64_t *n);

@@ -40,7 +40,7 @@ static void add_matmul(struct builder *b, uint32_t layer, enum llm_op op)
 	else if (b->o->choices.order == LLM_ORDER_STEAL && b->d->overlap)
 		plan_add_stealable(b, &work);
 	else
-		plan_add_uncut(b, &work, b->chunk->n);
+		plan_add_uncut(b, &work, b->tokens);
 }
 
 /* Matmuls of integers take their activations quantised by who made them, and the parts of their
@@ -68,8 +68,7 @@ static void add_attention(struct builder *b, uint32_t layer)
 	plan_after_cached(b, layer, plan_add(b, &work, &attention));
 }
 
-/* One layer of the chunk. */
-static void add_layer(struct builder *b, uint32_t layer)
+void plan_add_layer(struct builder *b, uint32_t layer)
 {
 	add_float(b, layer, LLM_OP_ATTN_NORM);
 	add_matmul(b, layer, LLM_OP_QKV);
@@ -201,6 +200,8 @@ static struct chunk_logits logits_of(const struct builder *b)
  */
 static void add_layers(struct builder *b, bool whole, bool logits)
 {
+	if (plan_has_blocks(b))
+		return plan_add_blocks(b, whole);
 	if (whole && !b->o->soc) {
 		struct lane_work work = plan_whole_work(b, LLM_OP_WHOLE, logits);
 
@@ -217,7 +218,7 @@ static void add_layers(struct builder *b, bool whole, bool logits)
 		if (plan_has_subgraphs(b))
 			plan_add_linear(b, layer);
 		else
-			add_layer(b, layer);
+			plan_add_layer(b, layer);
 	}
 }
 
@@ -228,7 +229,7 @@ static void add_chunk(struct builder *b)
 	bool whole = plan_is_whole(b) && !b->o->observe;
 	/* With a token's graph come its logits, and after a tree's or a prompt's last chunk
 	 * those that are wanted. */
-	bool logits = whole && wanted.first < wanted.end &&
+	bool logits = whole && !plan_has_blocks(b) && wanted.first < wanted.end &&
 		      (!many || b->chunk->rows == 1 || b->plan->pass.tree);
 	struct soc_op copy = plan_vector(b->rows, b->o->shape->dim, FLOAT_OPS_COPY);
 	struct lane_work embed;
@@ -365,6 +366,8 @@ uint32_t plan_chunk(const struct plan_options *o, uint32_t n_ctx)
 					: DEFAULT_CHUNK,
 		 most = n_ctx;
 
+	if (o->switching && o->switching->graphs == PLAN_GRAPHS_DECODE)
+		return o->switching->width;
 	/* Static graphs have whole buckets, or one size. */
 	if (!takes_all(o) && o->choices.graphs == LLM_GRAPHS_BUCKETED)
 		most = (n_ctx + LLM_BUCKET_ROWS - 1) / LLM_BUCKET_ROWS * LLM_BUCKET_ROWS;
@@ -439,9 +442,10 @@ static uint32_t padded(const struct plan_options *o, uint32_t chunk, uint32_t to
 
 	/*
 	 * Elsewhere no graph is of a chunk: what is padded is a matmul's. And a
-	 * token has a graph of its own, which is not one of placement linear's for prompts.
+	 * token has a graph of its own, which is not one of placement linear's for prompts, unless
+	 * layers are in blocks.
 	 */
-	if (!plan_pads_chunks(o) || (tokens == 1 && !(linear && prompt)))
+	if (!plan_pads_chunks(o) || (tokens == 1 && !(linear && prompt) && !o->switching))
 		return tokens;
 	if (o->choices.graphs != LLM_GRAPHS_BUCKETED)
 		return chunk;
@@ -518,6 +522,7 @@ static struct plan *plan_create(const struct plan_options *o, const struct plan_
 	plan->overlap = d->overlap;
 	plan->policy = d->overlap ? policy_of(order_of(o)) : &sched_policy_fifo;
 	plan->observed = o->observe;
+	plan->graphs = o->switching ? o->switching->graphs : PLAN_GRAPHS_PREFILL;
 	plan->nr_chunks = (pass->n_tokens + d->chunk - 1) / d->chunk;
 	plan->tasks = sched_tasks_create(llm_op_name);
 	plan->chunks = calloc(plan->nr_chunks, sizeof(*plan->chunks));
@@ -599,13 +604,19 @@ struct plan *plan_forward_divided(const struct plan_options *o, const struct pla
 		plan_add_pieces_ahead(&b);
 	if (!b.failed && is_built_online(&b))
 		add_build(&b);
+	if (!b.failed && plan_has_blocks(&b))
+		b.failed = plan_switch_begin(&b) != 0;
 	for (uint32_t c = 0; c < plan->nr_chunks && !b.failed; c++) {
 		b.c = c;
 		b.chunk = &plan->chunks[c];
 		b.rows = b.chunk->rows;
+		b.tokens = b.chunk->n;
 		b.pos = pass->n_past + b.chunk->first;
 		add_chunk(&b);
 	}
+	if (!b.failed && plan_has_blocks(&b))
+		plan_add_last_loads(&b);
+	plan_switch_end(&b);
 	free(b.cached);
 	free(b.ends);
 	free(b.packed);

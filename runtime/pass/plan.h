@@ -60,6 +60,25 @@ struct plan_start {
 	bool ahead;
 };
 
+/* Which graphs of blocks are in memory (choice switching). */
+enum plan_graphs {
+	PLAN_GRAPHS_PREFILL,
+	/* The same when the pass begins; it switches all blocks, as the choice says. */
+	PLAN_GRAPHS_SWITCHED,
+	PLAN_GRAPHS_DECODE,
+};
+
+struct plan_switch {
+	enum plan_graphs graphs;
+	uint32_t block; /* layers of a block; the last one may have fewer */
+	uint32_t width; /* tokens of decoding's graphs, a divisor of plan_chunk() */
+	/* Wall clock: what a block's graphs take to compute their tokens, and decoding's to be
+	 * loaded. On the virtual clock, passes without switches say it. */
+	uint64_t prefill_ns, decode_ns, load_ns;
+	/* For experiments. Progressive switching begins with the first step, as in the paper. */
+	bool from_first;
+};
+
 struct plan_options {
 	/* The virtual clock's; NULL: tasks have no costs, for the wall clock. */
 	const struct soc *soc;
@@ -72,6 +91,7 @@ struct plan_options {
 	/* Attention other than full; NULL: it is full. */
 	const struct attention *attention;
 	const struct plan_start *start; /* choice start cold; NULL: nothing is to be loaded */
+	const struct plan_switch *switching; /* NULL: graphs have all layers */
 	uint32_t chunk; /* tokens of a chunk at most; 0: the placement's default */
 	/* Of activation memory, for all chunks in flight: plan_rows(). 0: as many as they need. */
 	uint32_t rows;
@@ -121,6 +141,7 @@ struct plan {
 	 */
 	double *times;
 	bool observed; /* plan_options.observe */
+	enum plan_graphs graphs; /* plan_options.switching */
 	bool divided; /* the chunks are plan_divide()'s */
 	struct plan_pass pass;
 };
@@ -160,6 +181,15 @@ bool plan_pads_chunks(const struct plan_options *o);
  * CPU has the others. On the wall clock, all of them fit.
  */
 void plan_fit(const struct plan_options *o, uint32_t fit[LLM_NR_OPS]);
+
+/* ---- blocks of layers (plan_switch.c) ---- */
+
+/* Blocks of a model of @layers. */
+uint32_t plan_nr_blocks(const struct plan_switch *s, uint32_t layers);
+/* The graph of @block, of @graph_rows. */
+struct lane_work plan_block_work(const struct plan_options *o, uint32_t block, uint32_t graph_rows);
+/* Bytes of either graph of @block on a phone: its weights are in it. */
+uint64_t plan_block_bytes(const struct plan_options *o, uint32_t block);
 
 /* ---- chunks of placement layer (tune.c) ---- */
 

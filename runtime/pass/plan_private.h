@@ -15,6 +15,7 @@ struct builder {
 	uint32_t pos; /* of its first token */
 	/* Of the operators now: the chunk's with its padding, or those of some logits. */
 	uint32_t rows;
+	uint32_t tokens; /* of the chunk's operators now: rows that are no padding */
 	/* Tasks that the next one of the chunk comes after; SCHED_NONE: nothing. */
 	uint32_t first, last;
 	uint32_t built; /* the task that makes the graphs, or SCHED_NONE */
@@ -36,6 +37,11 @@ struct builder {
 	/* A cold start: the next piece to be added, by piece the task that packs it, and the last
 	 * task that reads one. */
 	uint32_t piece, *packed, read;
+	/* Choice switching: the blocks and their loads; the work of the block whose tasks are
+	 * added; graphs that were launched. */
+	struct plan_switcher *switcher;
+	struct lane_work block;
+	uint32_t launched;
 	bool failed;
 };
 
@@ -99,6 +105,9 @@ void plan_add_stealable(struct builder *b, struct lane_work *work);
 
 /* ---- layers ---- */
 
+/* One layer of the chunk. */
+void plan_add_layer(struct builder *b, uint32_t layer);
+
 /* The chunk's attention waits for the keys and values of the chunks before it. */
 void plan_after_cached(struct builder *b, uint32_t layer, uint32_t attention);
 void plan_set_cached(struct builder *b, uint32_t layer, uint32_t task);
@@ -124,5 +133,17 @@ void plan_add_pieces(struct builder *b, uint32_t layer);
 void plan_add_pieces_ahead(struct builder *b);
 /* @task, which does @work, waits for the weights that it needs. */
 void plan_after_pieces(struct builder *b, uint32_t task, const struct lane_work *work);
+
+/* ---- blocks of layers (plan_switch.c) ---- */
+
+/* Whether the chunk's layers are blocks. */
+bool plan_has_blocks(const struct builder *b);
+/* Sets up builder.switcher: which blocks are switched when. 0 or -errno. */
+int plan_switch_begin(struct builder *b);
+void plan_switch_end(struct builder *b);
+/* Adds the chunk's blocks, and the loads that are to begin before one of them ends. */
+void plan_add_blocks(struct builder *b, bool whole);
+/* Adds the loads that are left when all has been computed. */
+void plan_add_last_loads(struct builder *b);
 
 #endif /* PLAN_PRIVATE_H */

@@ -43,7 +43,7 @@ enum soc_lane plan_lane(const struct builder *b, enum llm_op op)
 
 	if (op == LLM_OP_EMBED || op == LLM_OP_BUILD || op == LLM_OP_LOGITS)
 		return SOC_CPU;
-	if (op == LLM_OP_WHOLE)
+	if (op == LLM_OP_WHOLE || op == LLM_OP_BLOCK)
 		return SOC_NPU;
 	switch (b->o->choices.placement) {
 	case LLM_PLACE_CPU:
@@ -110,11 +110,14 @@ static enum plan_launch launches_of(const struct builder *b)
 
 static uint32_t launch_of(const struct builder *b, uint32_t layer)
 {
+	/* A chunk may pass a block several times. */
+	uint32_t pass = b->switcher ? b->launched : b->c;
+
 	switch (launches_of(b)) {
 	case PLAN_LAUNCH_CHUNK:
-		return 1 + b->c;
+		return 1 + pass;
 	case PLAN_LAUNCH_LAYER:
-		return 1 + b->c * (b->o->shape->layers + 1) + layer;
+		return 1 + pass * (b->o->shape->layers + 1) + layer;
 	default:
 		return b->subgraph;
 	}
@@ -203,8 +206,12 @@ struct lane_work plan_work(struct builder *b, uint32_t layer, enum llm_op op)
 		.layer = layer,
 	};
 
-	if (b->leads)
+	if (b->leads && b->switcher) {
+		work = b->block;
+		work.op = op;
+	} else if (b->leads) {
 		work = plan_whole_work(b, op, b->leads_logits);
+	}
 	b->led |= b->leads;
 	b->leads = false;
 	return work;

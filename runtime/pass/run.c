@@ -208,6 +208,8 @@ static int run(void *ud, const struct sched_task *task, enum soc_lane lane)
 
 	if (task->op == LLM_OP_BUILD)
 		return keep_line(s, prepare(s));
+	if (task->op == LLM_OP_LOAD)
+		return keep_line(s, blocks_load(&s->r->blocks, call.work));
 	if (task->op == LLM_OP_LOGITS)
 		return keep_line(s, hand_out(s, &call));
 	err = give(s, number, l, &call, &ticket);
@@ -229,6 +231,7 @@ static struct plan_options options_of(struct pass_runner *r)
 
 	o.observe = r->observer != NULL;
 	o.start = r->start.first < r->start.nr ? &r->start : NULL;
+	o.switching = r->blocks.nr ? &r->blocks.plan : NULL;
 	if (r->lanes[SOC_CPU])
 		o.calls = (struct plan_calls){ .run = run, .async = &async, .ud = r };
 	return o;
@@ -263,7 +266,8 @@ static struct plan *find_plan(struct pass_runner *r, const struct plan_pass *pas
 		plan = r->plans[i].plan;
 		if (plan && (!counts_past(r, pass) || plan->pass.n_past == pass->n_past) &&
 		    plan->pass.n_tokens == pass->n_tokens && plan->pass.logits == pass->logits &&
-		    plan->pass.tree == pass->tree && plan->observed == (r->observer != NULL)) {
+		    plan->pass.tree == pass->tree && plan->observed == (r->observer != NULL) &&
+		    plan->graphs == r->blocks.plan.graphs) {
 			r->plans[i].used = ++r->uses;
 			return plan;
 		}
@@ -372,6 +376,8 @@ static int run_plan(struct pass_state *s, const struct sched_options *so)
 		llm_fail(err, "scheduling %u tokens failed: %s", s->pass->n, strerror(-err));
 	if (!err && s->cold)
 		err = measure_cold(s, at_ns, &run);
+	if (!err)
+		blocks_end(&r->blocks, s->plan, &run);
 	if (!err && r->listener)
 		r->listener(r->listener_ud, at_ns, s->plan, &run);
 	if (!err && s->pass->at)
@@ -385,10 +391,11 @@ static int run_plan(struct pass_state *s, const struct sched_options *so)
 }
 
 /* Plans of the virtual clock have costs, those of a cold start pieces, those of chosen tokens their
- * positions: none of these serves twice. */
+ * positions, others loads of graphs: none of these serves twice. */
 static struct plan *take_plan(struct pass_runner *r, const struct plan_pass *pass, bool *kept)
 {
-	*kept = !r->opts.soc && r->start.first == r->start.nr && !pass->at;
+	*kept = !r->opts.soc && r->start.first == r->start.nr && !pass->at &&
+		r->blocks.plan.graphs != PLAN_GRAPHS_SWITCHED;
 	return *kept ? find_plan(r, pass) : make_plan(r, pass);
 }
 
@@ -469,8 +476,10 @@ static int run_pass(struct pass_runner *r, const struct pass *pass)
 int pass_run(struct pass_runner *r, const struct pass *pass)
 {
 	struct start *start = r->lanes[SOC_CPU] ? r->memory->loaded->start : NULL;
-	int err;
+	int err = blocks_begin(&r->blocks, pass->n);
 
+	if (err)
+		return err;
 	if (r->start.first == r->start.nr)
 		return run_pass(r, pass);
 	/* Of several sessions the first one loads the weights; others wait for it. */
@@ -510,6 +519,7 @@ void pass_runner_fini(struct pass_runner *r)
 {
 	for (unsigned int i = 0; i < PASS_MAX_PLANS; i++)
 		plan_free(r->plans[i].plan);
+	blocks_fini(&r->blocks);
 	for (int lane = 0; lane < SOC_NR_LANES; lane++)
 		lane_free(r->lanes[lane]);
 }

@@ -11,6 +11,7 @@
 #ifndef RUN_H
 #define RUN_H
 
+#include "blocks.h"
 #include "plan.h"
 #include "times.h"
 
@@ -43,6 +44,7 @@ struct pass_runner {
 	/* Choice start cold: the weights that are not there yet, as far as this session knows; the
 	 * passes count up its first. Else nr is 0. */
 	struct plan_start start;
+	struct blocks blocks; /* choice switching */
 	struct sched_client *client; /* beside the passes on the virtual clock; NULL: none */
 	/*
 	 * Told of every pass that went well: when it began, on the pass's clock; NULL: nobody is.

@@ -16,7 +16,7 @@ for r in rows:
     for k in '''build_commit cpu_info model_filename model_type model_size model_n_params n_threads n_prompt n_gen n_depth test_time
         avg_ns stddev_ns avg_ts stddev_ts samples_ns samples_ts transport clock profile preset graphs placement partition sync order
         weights activations kv start attention draft ttft_ms syncs npu_jobs decision_ns busy_npu busy_gpu busy_cpu busy_storage bubble_npu bubble_gpu bubble_cpu bubble_storage energy_j
-        power_w peak_memory_bytes weight_bytes_read kv_bytes_read memory_gbps shadow_ms shadow_merges shadow_reads shadow_weight_bytes ratio sparse_from attn_keys attn_estimate_ms attn_select_ms attn_attend_ms attn_launches start_read_bytes start_cached_bytes start_wait_ms start_pack_ms panels_cache recall accepted_per_step graph_switch_ms output_sha256 predictor modelled_ns prefill_breakdown decode_breakdown cold_breakdown'''.split():
+        power_w peak_memory_bytes weight_bytes_read kv_bytes_read memory_gbps shadow_ms shadow_merges shadow_reads shadow_weight_bytes ratio sparse_from attn_keys attn_estimate_ms attn_select_ms attn_attend_ms attn_launches start_read_bytes start_cached_bytes start_wait_ms start_pack_ms panels_cache recall accepted_per_step graph_switch_ms graph_load_ms graph_bytes graph_peak_bytes decode_width output_sha256 predictor modelled_ns prefill_breakdown decode_breakdown cold_breakdown'''.split():
         assert k in r, k
     assert len(r['samples_ns']) == len(r['samples_ts']) == 2
     assert abs(r['avg_ns'] - sum(r['samples_ns']) / 2) <= 1

@@ -291,6 +291,23 @@ static void a_contradiction_names_both_sides_and_the_ways_out(void **state)
 		"for w8a8 take the original");
 }
 
+static void switching_has_one_graph_for_all_chunks(void **state)
+{
+	struct llm_choices c = { .switching = LLM_SWITCHING_ASYNC };
+
+	assert_int_equal(llm_choices_settle(&c, &plain, true, &c), 0);
+	assert_int_equal(c.placement, LLM_PLACE_NPU);
+	assert_int_equal(c.graphs, LLM_GRAPHS_FIXED);
+	REFUSED(ASKED(.switching = LLM_SWITCHING_SYNC, .placement = LLM_PLACE_CPU), &plain, -EINVAL,
+		"placement cpu", "switching sync", "choose placement npu", "switching none");
+	REFUSED(ASKED(.switching = LLM_SWITCHING_SYNC, .start = LLM_START_COLD), &plain, -EINVAL,
+		"switching sync", "choose start warm");
+	REFUSED(ASKED(.switching = LLM_SWITCHING_ASYNC, .order = LLM_ORDER_CHUNK), &plain, -EINVAL,
+		"switching async", "choose order fifo");
+	REFUSED(ASKED(.switching = LLM_SWITCHING_PROGRESSIVE, .attention = LLM_ATTENTION_SPARSE),
+		NULL, -EINVAL, "switching progressive", "choose attention full");
+}
+
 /* Values that are not the default ones: what somebody asked for. */
 static unsigned int nr_named(const struct llm_choices *c)
 {
@@ -452,6 +469,7 @@ int main(void)
 		cmocka_unit_test(auto_is_what_the_other_options_can_run_on),
 		cmocka_unit_test(operands_are_permuted_with_placement_layer_or_by_name),
 		cmocka_unit_test(a_contradiction_names_both_sides_and_the_ways_out),
+		cmocka_unit_test(switching_has_one_graph_for_all_chunks),
 		cmocka_unit_test(what_is_settled_keeps_what_was_asked_for_and_stays_settled),
 		cmocka_unit_test(a_preset_sets_its_choices_and_leaves_the_others),
 		cmocka_unit_test(every_preset_can_run_and_be_planned),

@@ -46,6 +46,12 @@ static const struct option_def engine_options[] = {
 	{ OPT_CHUNK, "chunk", "N",
 	  .doc = "tokens of the largest prefill graph (default: 256; gpu and layer: 2048)\n"
 		 "Longer prompts are evaluated in chunks of that many tokens." },
+	{ OPT_DECODE_WIDTH, "decode-width", "N",
+	  .doc = "with --switching: tokens of decoding's graphs, a divisor of --chunk (default: a "
+		 "quarter of it, or the next smaller divisor)\n"
+		 "Passes of fewer tokens are padded to it." },
+	{ OPT_BLOCK_LAYERS, "block-layers", "N",
+	  .doc = "with --switching: layers of a block (default: 4)" },
 	{ OPT_BITS, "bits", "AVERAGE",
 	  .doc = "weights adaptive in a dry run: the average width, 1 to 8 (default: 5)\n"
 		 "With w8a8: of a file that the CPU unpacks to INT8 (default: the file has 8)." },
@@ -192,6 +198,10 @@ static const struct {
 	unsigned int max;
 } numbers[ENGINE_NR_SETTINGS] = {
 	[ENGINE_CHUNK] = { "--chunk", offsetof(struct llm_options, chunk), LLM_MAX_CHUNK },
+	[ENGINE_DECODE_WIDTH] = { "--decode-width", offsetof(struct llm_options, decode_width),
+				  LLM_MAX_CHUNK },
+	[ENGINE_BLOCK_LAYERS] = { "--block-layers", offsetof(struct llm_options, block_layers),
+				  LLM_MAX_CHUNK },
 	[ENGINE_NPU_THREADS] = { "--npu-threads", offsetof(struct llm_options, device.threads),
 				 LLM_MAX_THREADS },
 	[ENGINE_THREADS] = { "-t", offsetof(struct llm_options, threads), LLM_MAX_THREADS },
@@ -216,6 +226,10 @@ int engine_setting(int c)
 		return ENGINE_TRANSPORT;
 	case OPT_CHUNK:
 		return ENGINE_CHUNK;
+	case OPT_DECODE_WIDTH:
+		return ENGINE_DECODE_WIDTH;
+	case OPT_BLOCK_LAYERS:
+		return ENGINE_BLOCK_LAYERS;
 	case OPT_NPU_THREADS:
 		return ENGINE_NPU_THREADS;
 	case 't':

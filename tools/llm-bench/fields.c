@@ -84,6 +84,10 @@ static const struct bench_field fixed_fields[] = {
 	{ "recall", "REAL" },
 	{ "accepted_per_step", "REAL" },
 	{ "graph_switch_ms", "REAL" },
+	{ "graph_load_ms", "REAL" },
+	{ "graph_bytes", "INTEGER" },
+	{ "graph_peak_bytes", "INTEGER" },
+	{ "decode_width", "INTEGER" },
 	{ "output_sha256", "TEXT" },
 	{ "predictor", "TEXT" },
 	{ "modelled_ns", "INTEGER" },
@@ -373,6 +377,21 @@ static void add_attention(struct json_object *o, const struct bench_result *r)
 	add(o, "attn_launches", has ? json_out_double((double)a->launches / r->n) : NULL);
 }
 
+/* Blocks of layers with two graphs: the time of a repetition in which loads were waited for, that
+ * of the loads, and what the graphs take; null without them. */
+static void add_switching(struct json_object *o, const struct bench_result *r)
+{
+	const struct llm_switching_stats *s = &r->switching;
+	bool has = r->info->decode_width;
+	double ms = 1e-6 / r->n;
+
+	add(o, "graph_switch_ms", has ? json_out_double((double)s->wait_ns * ms) : NULL);
+	add(o, "graph_load_ms", has ? json_out_double((double)s->load_ns * ms) : NULL);
+	add(o, "graph_bytes", has ? json_out_u64(s->graph_bytes) : NULL);
+	add(o, "graph_peak_bytes", has ? json_out_u64(s->graph_peak_bytes) : NULL);
+	add(o, "decode_width", has ? json_out_u64(r->info->decode_width) : NULL);
+}
+
 /* How the weights were loaded; null where none are packed. */
 static void add_start(struct json_object *o, const struct bench_result *r)
 {
@@ -488,6 +507,7 @@ static void add_costs(struct json_object *o, const struct bench_result *r)
 	add_shadow(o, r);
 	add_attention(o, r);
 	add_start(o, r);
+	add_switching(o, r);
 	add(o, "output_sha256", json_out_string(*r->output_sha256 ? r->output_sha256 : NULL));
 	add(o, "predictor", json_out_string(r->predictor));
 	add(o, "modelled_ns", r->modelled_ns ? json_out_u64(r->modelled_ns) : NULL);

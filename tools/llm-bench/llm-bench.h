@@ -94,6 +94,7 @@ struct bench_result {
 	struct llm_shadow_stats shadow;
 	struct llm_attention_stats attention;
 	struct llm_start_stats start;
+	struct llm_switching_stats switching;
 	struct llm_cold_stats cold; /* of the last repetition that started cold; ns 0: none did */
 	struct llm_panels_cache cache; /* of the first repetition, or of one where it failed */
 };

@@ -155,6 +155,18 @@ static void meter_add_attention(struct llm_attention_stats *sum,
 	sum->launches += b->launches - a->launches;
 }
 
+/* Sizes are the session's. */
+static void meter_add_switching(struct llm_switching_stats *sum,
+				const struct llm_switching_stats *a,
+				const struct llm_switching_stats *b)
+{
+	sum->loads += b->loads - a->loads;
+	sum->load_ns += b->load_ns - a->load_ns;
+	sum->wait_ns += b->wait_ns - a->wait_ns;
+	sum->graph_bytes = b->graph_bytes;
+	sum->graph_peak_bytes = b->graph_peak_bytes;
+}
+
 static void meter_add(struct bench_result *r, const struct meter *a, const struct meter *b)
 {
 	for (int tokens = 0; tokens < 2; tokens++)
@@ -173,6 +185,7 @@ static void meter_add(struct bench_result *r, const struct meter *a, const struc
 	meter_add_virtual(&r->virtual_clock, &a->stats.virtual_clock, &b->stats.virtual_clock);
 	meter_add_shadow(&r->shadow, &a->stats.shadow, &b->stats.shadow);
 	meter_add_attention(&r->attention, &a->stats.attention, &b->stats.attention);
+	meter_add_switching(&r->switching, &a->stats.switching, &b->stats.switching);
 }
 
 /* A repetition must generate the same tokens as the one before. */
@@ -384,7 +397,9 @@ int bench_run(struct bench_tokens *tokens, const struct bench_config *config,
 		llm_session_stats(run.s, &stats);
 	/* A dry run reports the memory that a real run would take. */
 	if (dry && !status)
-		result->peak_memory_bytes = result->info->weight_bytes + stats.kv_bytes;
+		result->peak_memory_bytes = result->info->weight_bytes + stats.kv_bytes +
+					    stats.switching.graph_peak_bytes -
+					    stats.switching.graph_bytes;
 	result->chunk = stats.chunk;
 	result->start = stats.start;
 	if (!status)

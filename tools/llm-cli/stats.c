@@ -179,6 +179,19 @@ static void print_attention(const struct llm_attention_stats *a)
 			mib(a->key_bytes), mib(a->score_bytes));
 }
 
+/* Prints what blocks of layers with two graphs took, if there are such. */
+static void print_switching(const struct llm_engine_info *info, const struct llm_switching_stats *s)
+{
+	if (!info->decode_width)
+		return;
+	fprintf(stderr,
+		"graphs   blocks of %u layers, %u and %u tokens: %" PRIu64
+		" loaded in %.3f s, %.3f s waited for them; %.1f KiB, at most %.1f KiB\n",
+		info->block_layers, info->chunk, info->decode_width, s->loads, seconds(s->load_ns),
+		seconds(s->wait_ns), (double)s->graph_bytes / 1024,
+		(double)s->graph_peak_bytes / 1024);
+}
+
 /* Waits until the cache of panels is made, if it is being made. */
 static void print_cache(struct llm_engine *engine)
 {
@@ -222,6 +235,7 @@ void stats_print(struct llm_engine *engine, const struct llm_session *s, uint64_
 	}
 	print_shadow(&st.shadow);
 	print_attention(&st.attention);
+	print_switching(info, &st.switching);
 	if (info->gpu)
 		fprintf(stderr, "GPU      %s\n", info->gpu);
 	print_waits(s, false);
