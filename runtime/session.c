@@ -536,7 +536,7 @@ static void session_cold_memory(const struct llm_session *s, struct llm_cold_sta
 	stats->kv.peak = e->info.kv_token_bytes * s->runner.cold.tokens;
 	stats->kv.bound = s->stats.kv_bytes;
 	stats->activations.peak = lane_memory_bytes(&s->memory, &e->shape, s->runner.cold.rows);
-	stats->activations.bound = lane_memory_bytes(&s->memory, &e->shape, s->runner.opts.rows);
+	stats->activations.bound = lane_memory_bytes(&s->memory, &e->shape, session_rows(s));
 }
 
 /* What only the wall clock knows. */
