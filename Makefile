@@ -42,7 +42,7 @@ ALL_CFLAGS := -std=gnu11 $(CPPFLAGS) $(CFLAGS) -Wall -Wextra -Werror -Wno-unused
 	-DVNPU_VERSION='"$(VERSION)"' -MMD -MP
 LDFLAGS_COMMON := -pthread $(SANFLAGS) $(LDFLAGS)
 LIBS_NPU := $(shell pkg-config --libs libdrm libelf inih 2>/dev/null) -lm
-LIBS_LLM := $(shell pkg-config --libs libpcre2-8 liburing libxxhash json-c OpenCL 2>/dev/null) -lm
+LIBS_LLM := $(shell pkg-config --libs libpcre2-8 liburing libutf8proc libxxhash json-c OpenCL 2>/dev/null) -lm
 LIBS_INIH := $(shell pkg-config --libs inih 2>/dev/null)
 LIBS_TOOLS := $(shell pkg-config --libs json-c nettle 2>/dev/null)
 LIBS_SECCOMP := $(shell pkg-config --libs libseccomp 2>/dev/null)

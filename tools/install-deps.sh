@@ -8,7 +8,7 @@ set -u
 
 packages=(
 	gcc make pkg-config libc6-dev			# user space
-	libdrm-dev libelf-dev libinih-dev libpcre2-dev liburing-dev libxxhash-dev libjson-c-dev nettle-dev libncurses-dev systemtap-sdt-dev
+	libdrm-dev libelf-dev libinih-dev libpcre2-dev liburing-dev libutf8proc-dev libxxhash-dev libjson-c-dev nettle-dev libncurses-dev systemtap-sdt-dev
 	ocl-icd-opencl-dev libseccomp-dev
 )
 packaging=(

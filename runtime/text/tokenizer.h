@@ -10,8 +10,9 @@
  *			characters; merges in the order of the file
  *
  * Tokenizing loses no byte: tokenizer_decode() of the ids returns the text (U+2581, which SPM's
- * pieces use for a space, becomes byte tokens). The exception are bytes without a token in the
- * vocabulary, such as 0xFF in SmolLM2's: they become the unknown token, or nothing if it has none.
+ * pieces use for a space, becomes byte tokens). The exceptions are bytes without a token in the
+ * vocabulary, such as 0xFF in SmolLM2's: they become the unknown token, or nothing if it has none;
+ * and models that were trained on normalised text, such as Qwen2: the text comes back in form C.
  */
 #ifndef TOKENIZER_H
 #define TOKENIZER_H

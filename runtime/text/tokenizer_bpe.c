@@ -10,6 +10,7 @@
  * A run of bytes that are not valid UTF-8 is a word.
  */
 #include "tokenizer_heap.h"
+#include "tokenizer_nfc.h"
 #include "tokenizer_pre.h"
 #include "tokenizer_private.h"
 
@@ -29,6 +30,7 @@ struct bpe_merge {
 
 struct bpe {
 	struct splitter *splitter;
+	bool nfc;
 	struct bpe_merge *merges; /* open addressing */
 	uint32_t mask;
 	bool whole_words; /* a word that is a token is taken without merging */
@@ -64,12 +66,15 @@ static int load_pre(struct tokenizer *tok, const struct gguf_file *file, struct 
 			"are)",
 			bytes > 64 ? 64 : (int)bytes, name);
 	tok->bpe->whole_words = pre->whole_words;
+	tok->bpe->nfc = pre->nfc;
 	tok->adds_bos = pre->adds_bos;
 	tok->bpe->splitter = splitter_create(pre);
-	return tok->bpe->splitter ? 0
-				  : tokenizer_fail(e, -ENOMEM,
-						   "no memory for the patterns of pre-tokenizer %s",
-						   pre->names[0]);
+	if (!tok->bpe->splitter)
+		return tokenizer_fail(e, -ENOMEM,
+				      "no memory for the patterns of pre-tokenizer %s, or a "
+				      "libpcre2 before 10.30",
+				      pre->names[0]);
+	return 0;
 }
 
 static const struct bpe_merge *find_merge(const struct tokenizer *tok, int32_t left, int32_t right)
@@ -293,6 +298,18 @@ static size_t invalid_run(const uint8_t *text, size_t bytes)
 	return pos;
 }
 
+static int encode_valid(struct bpe_work *w, const uint8_t *text, size_t bytes)
+{
+	const struct bpe *bpe = w->tok->bpe;
+	uint8_t *changed = NULL;
+	int ret = bpe->nfc ? nfc_normalise(text, bytes, &changed, &bytes) : 0;
+
+	if (!ret)
+		ret = splitter_run(bpe->splitter, changed ? changed : text, bytes, encode_word, w);
+	free(changed);
+	return ret;
+}
+
 int bpe_encode(const struct tokenizer *tok, const uint8_t *text, size_t bytes, struct id_list *out)
 {
 	struct bpe_work w = { .tok = tok, .heap = { .find = find_pair, .ud = &w }, .out = out };
@@ -302,7 +319,7 @@ int bpe_encode(const struct tokenizer *tok, const uint8_t *text, size_t bytes, s
 	while (!ret && pos < bytes) {
 		n = valid_run(text + pos, bytes - pos);
 		if (n) {
-			ret = splitter_run(tok->bpe->splitter, text + pos, n, encode_word, &w);
+			ret = encode_valid(&w, text + pos, n);
 		} else {
 			n = invalid_run(text + pos, bytes - pos);
 			ret = encode_word(&w, text + pos, n);

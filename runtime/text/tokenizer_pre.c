@@ -99,10 +99,10 @@
 
 static const struct pre_tokenizer pre_tokenizers[] = {
 	{ .names = { "gpt-2", "phi-2", "jina-es", "jina-de", "jina-v2-es", "jina-v2-de",
-		     "jina-v1-en", "jina-v2-code", "roberta-bpe", "modern-bert", "mpt", "olmo",
-		     "jais", "gigachat", "a.x-4.0", "mellum", "exaone4", "trillion",
-		     "granite-docling" },
+		     "jina-v1-en", "jina-v2-code", "roberta-bpe", "modern-bert", "jais", "gigachat",
+		     "a.x-4.0", "mellum", "exaone4", "trillion", "granite-docling" },
 	  .steps = { { GPT2 } } },
+	{ .names = { "olmo", "mpt" }, .steps = { { GPT2 } }, .nfc = true },
 	/*
 	 * Each digit apart, then GPT-2's pattern. In one pattern, a digit acts like the end of the
 	 * text.
@@ -118,12 +118,16 @@ static const struct pre_tokenizer pre_tokenizers[] = {
 	  .adds_bos = true },
 	{ .names = { "dbrx", "smaug-bpe", "chatglm-bpe", "glm4", "glm5" },
 	  .steps = { { LLAMA3("\\p{L}+", "\\p{N}{1,3}", LLAMA3_OTHER) } } },
-	{ .names = { "qwen2", "deepseek-r1-qwen", "kormo", "openpangu", "f2llmv2", "megrez",
-		     "stablelm2", "hunyuan", "solar-open", "grok-2" },
+	{ .names = { "qwen2" },
+	  .steps = { { LLAMA3("\\p{L}+", "\\p{N}", LLAMA3_OTHER) } },
+	  .nfc = true },
+	{ .names = { "deepseek-r1-qwen", "kormo", "openpangu", "f2llmv2", "megrez", "stablelm2",
+		     "hunyuan", "solar-open", "grok-2" },
 	  .steps = { { LLAMA3("\\p{L}+", "\\p{N}", LLAMA3_OTHER) } } },
 	{ .names = { "qwen35" },
 	  .steps = { { LLAMA3("[\\p{L}\\p{M}]+", "\\p{N}",
-			      "[^" SPACE "\\p{L}\\p{M}\\p{N}]+[\\r\\n]*") } } },
+			      "[^" SPACE "\\p{L}\\p{M}\\p{N}]+[\\r\\n]*") } },
+	  .nfc = true },
 	{ .names = { "laguna" },
 	  .steps = { { "[^\\n]+|\\n+" }, { LLAMA3("\\p{L}+", "\\p{N}", LLAMA3_OTHER) } } },
 	{ .names = { "k2-horizon" },

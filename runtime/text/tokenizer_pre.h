@@ -2,9 +2,10 @@
 /*
  * Pre-tokenizers: the rules by which byte-level BPE cuts a text into words before it merges.
  *
- * A pre-tokenizer is a sequence of steps. The first cuts the text, each further one cuts the pieces
- * that the step before left, and a step sees no more than its piece: what lies beyond is the end of
- * the text to it. What a step's pattern does not match is a piece, too, so no byte is lost.
+ * A pre-tokenizer is a sequence of steps. The first cuts the text into stretches, and each further
+ * one cuts the stretches that the step before left. A step sees no more than its stretch: what
+ * lies beyond is the end of the text to it. What its pattern does not match is a stretch, too, so
+ * no byte is lost.
  *
  * The patterns belong to the models: they are those of the models' own tokenizer.json, written for
  * PCRE2. Some are written in an equivalent form that takes linear time, or in one step for two.
@@ -40,6 +41,7 @@ struct pre_tokenizer {
 	struct pre_step steps[PRE_STEPS];
 	bool whole_words; /* a word that is a token is taken without merging */
 	bool adds_bos; /* unless the file says otherwise */
+	bool nfc; /* the text is normalised first */
 };
 
 /* NULL: unknown name. */

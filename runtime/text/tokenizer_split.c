@@ -3,7 +3,7 @@
  * Splitting of a text by a pre-tokenizer's steps: see tokenizer_pre.h.
  *
  * The patterns are compiled by PCRE2, and by its JIT where that works: its interpreter gives the
- * same words. Each step passes its pieces to the next as soon as it has cut them.
+ * same words. Each step passes its stretches to the next as soon as it has cut them.
  */
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include "tokenizer_pre.h"
@@ -57,17 +57,17 @@ struct split {
 	void *ud;
 };
 
-/* A piece that a step divides. */
-struct piece {
+/* A stretch that a step divides. */
+struct stretch {
 	const uint8_t *text;
 	size_t start; /* of what is not passed on yet */
 	size_t step;
 };
 
-static int split_piece(struct split *w, size_t step, const uint8_t *text, size_t bytes);
+static int split_stretch(struct split *w, size_t step, const uint8_t *text, size_t bytes);
 
-/* Passes on the piece's part before @at. */
-static inline int cut(struct split *w, struct piece *p, size_t at)
+/* Passes on the stretch's part before @at. */
+static inline int cut(struct split *w, struct stretch *p, size_t at)
 {
 	size_t start = p->start;
 
@@ -76,11 +76,11 @@ static inline int cut(struct split *w, struct piece *p, size_t at)
 	p->start = at;
 	if (p->step + 1 == w->s->n_steps)
 		return w->word(w->ud, p->text + start, at - start);
-	return split_piece(w, p->step + 1, p->text + start, at - start);
+	return split_stretch(w, p->step + 1, p->text + start, at - start);
 }
 
 /* Cuts between groups of three characters of a match, counted from its end. */
-static int cut_threes(struct split *w, struct piece *p, size_t start, size_t end)
+static int cut_threes(struct split *w, struct stretch *p, size_t start, size_t end)
 {
 	size_t chars = 0;
 	int ret = 0;
@@ -93,7 +93,7 @@ static int cut_threes(struct split *w, struct piece *p, size_t start, size_t end
 	return ret;
 }
 
-static int cut_match(struct split *w, struct piece *p, size_t start, size_t end)
+static int cut_match(struct split *w, struct stretch *p, size_t start, size_t end)
 {
 	enum pre_cut how = w->s->steps[p->step].cut;
 	int ret = how == PRE_THREES_INSIDE ? 0 : cut(w, p, start);
@@ -105,10 +105,10 @@ static int cut_match(struct split *w, struct piece *p, size_t start, size_t end)
 	return ret;
 }
 
-static int split_piece(struct split *w, size_t step, const uint8_t *text, size_t bytes)
+static int split_stretch(struct split *w, size_t step, const uint8_t *text, size_t bytes)
 {
 	PCRE2_SIZE *span = pcre2_get_ovector_pointer(w->match);
-	struct piece p = { text, 0, step };
+	struct stretch p = { text, 0, step };
 	size_t pos = 0;
 	int ret = 0, n;
 
@@ -133,7 +133,7 @@ int splitter_run(const struct splitter *s, const uint8_t *text, size_t bytes, sp
 
 	if (!w.match)
 		return -ENOMEM;
-	ret = split_piece(&w, 0, text, bytes);
+	ret = split_stretch(&w, 0, text, bytes);
 	pcre2_match_data_free(w.match);
 	return ret;
 }

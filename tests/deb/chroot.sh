@@ -42,7 +42,7 @@ if [ ! -d "$base" ]; then
 	# Headers and what the packages depend on are downloaded and not installed: that is for the tests.
 	if ! mmdebstrap --mode=root --variant=apt --include=dkms,openssl --skip=cleanup/apt \
 		--customize-hook='chroot "$1" apt-get -q -y -d --no-install-recommends install '"${headers[*]}"' libdrm-dev libelf-dev \
-			libjson-c5 libpcre2-8-0 libxxhash0 libnettle8 ocl-icd-libopencl1' \
+			libjson-c5 libpcre2-8-0 libutf8proc2 libxxhash0 libnettle8 ocl-icd-libopencl1' \
 		bookworm "$base.new" - <<<"$sources" >"$scratch/log" 2>&1; then
 		rm -rf --one-file-system "$base.new"
 		not_ok "a Debian 12 to install in" "$(tail -20 "$scratch/log")"

@@ -123,6 +123,6 @@ flags="$flags -I$scratch/libllm-dev/usr/include"
 passes "a program builds from libllm-dev" gcc -Wall -Werror -o "$scratch/model" "$scratch/model.c" $flags "$scratch/libllm0$lib/libllm.so.0" "$scratch/libnpu0$lib/libnpu.so.0"
 passes "and runs with libllm0" env LD_LIBRARY_PATH="$scratch/libnpu0$lib:$scratch/libllm0$lib" "$scratch/model" "$model"
 passes "a static program builds from libllm-dev" gcc -Wall -Werror -o "$scratch/model" "$scratch/model.c" $flags \
-	"$scratch/libllm-dev$lib/libllm.a" "$scratch/libnpu-dev$lib/libnpu.a" $(pkg-config --libs libdrm libelf inih libpcre2-8 libxxhash json-c OpenCL) -lm -pthread
+	"$scratch/libllm-dev$lib/libllm.a" "$scratch/libnpu-dev$lib/libnpu.a" $(pkg-config --libs libdrm libelf inih libpcre2-8 libutf8proc libxxhash json-c OpenCL) -lm -pthread
 passes "and runs alone" "$scratch/model" "$model"
 finish

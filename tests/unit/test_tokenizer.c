@@ -17,6 +17,7 @@
 #include "tools/llm-vocab/json.c"
 #include "tokenizer_fixture.h"
 
+/* The references have Qwen2's words without form C, which "deepseek-r1-qwen" stands for. */
 static const char *const pre_names[] = { "smollm", "gpt-2", "llama-bpe", "qwen2" };
 #define N_PRE (sizeof(pre_names) / sizeof(pre_names[0]))
 
@@ -27,7 +28,8 @@ static struct fixture docs6m, bpe[N_PRE];
 /* SmolLM2's vocabulary with another pre-tokenizer. */
 static struct fixture convert_smollm2(const char *pre)
 {
-	struct vocab_options opts = { .pre = strcmp(pre, "smollm") ? pre : NULL,
+	const char *name = strcmp(pre, "qwen2") ? pre : "deepseek-r1-qwen";
+	struct vocab_options opts = { .pre = strcmp(pre, "smollm") ? name : NULL,
 				      .eos = "<|im_end|>" };
 	char path[] = "/tmp/test_tokenizer.XXXXXX", json[512], err[512];
 	int fd = mkstemp(path);
@@ -429,6 +431,45 @@ static void a_small_tokenizer_json_is_converted(void **state)
 	fixture_close(&f);
 }
 
+static void form_c_is_part_of_the_pre_tokenizers_name(void **state)
+{
+#define QWEN2                                                                              \
+	"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\\\r\\\\n\\\\p{L}\\\\p{N}]?\\\\p{L}+|\\\\p{N}| ?" \
+	"[^\\\\s\\\\p{L}\\\\p{N}]+[\\\\r\\\\n]*|\\\\s*[\\\\r\\\\n]+|\\\\s+(?!\\\\S)|\\\\s+"
+	static const char *const kinds[] = {
+		"{\"type\":\"ByteLevel\"}",
+		"{\"type\":\"Sequence\",\"pretokenizers\":[{\"type\":\"Split\",\"behavior\":"
+		"\"Isolated\",\"pattern\":{\"Regex\":\"" QWEN2 "\"}},{\"type\":\"ByteLevel\","
+		"\"use_regex\":false}]}",
+	};
+	static const char *const names[][2] = { { "gpt-2", "olmo" },
+						{ "deepseek-r1-qwen", "qwen2" } };
+	static const struct vocab_options none;
+
+	for (int i = 0; i < 4; i++) {
+		char path[] = "/tmp/test_tokenizer.XXXXXX", err[512];
+		FILE *json = fdopen(mkstemp(path), "w");
+		struct fixture f;
+		const char *name;
+		size_t bytes;
+
+		assert_non_null(json);
+		fprintf(json,
+			"{\"normalizer\":%s,\"pre_tokenizer\":%s,\"model\":{\"type\":\"BPE\","
+			"\"vocab\":{\"a\":0},\"merges\":[]}}",
+			i % 2 ? "{\"type\":\"NFC\"}" : "null", kinds[i / 2]);
+		fclose(json);
+		if (vocab_convert(path, path, &none, err, sizeof(err)))
+			fail_msg("%s", err);
+		f = fixture_open(path);
+		unlink(path);
+		assert_int_equal(gguf_string(f.file, "tokenizer.ggml.pre", &name, &bytes), 0);
+		assert_int_equal(bytes, strlen(names[i / 2][i % 2]));
+		assert_memory_equal(name, names[i / 2][i % 2], bytes);
+		fixture_close(&f);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -446,6 +487,7 @@ int main(void)
 		cmocka_unit_test(the_piece_separator_in_a_text_comes_back),
 		cmocka_unit_test(broken_tokenizer_json_is_refused),
 		cmocka_unit_test(a_small_tokenizer_json_is_converted),
+		cmocka_unit_test(form_c_is_part_of_the_pre_tokenizers_name),
 	};
 
 	return cmocka_run_group_tests(tests, open_all, close_all);

@@ -13,6 +13,7 @@
 
 #include "tools/llm-vocab/json.c"
 #include "tokenizer_fixture.h"
+#include "tokenizer_nfc.h"
 #include "tokenizer_pre.h"
 
 #define WORDS "tests/data/tokens/words.json"
@@ -131,17 +132,94 @@ static void every_name_is_known_once(void **state)
 	assert_null(pre_find("", 0));
 }
 
+/* The text, or with form C what has the same ids as the text, and in form C again itself. */
+static void assert_comes_back(size_t p, const uint8_t *text, size_t bytes)
+{
+	const struct tokenizer *tok = pre[p].f.tok;
+	int32_t *ids, *again;
+	long n, n_again, n_back;
+	char *back;
+
+	if (!pre_find(pre[p].name, strlen(pre[p].name))->nfc) {
+		assert_lossless(tok, text, bytes);
+		return;
+	}
+	ids = encode(tok, text, bytes, 0, &n);
+	back = malloc(3 * bytes + 1);
+	assert_non_null(back);
+	n_back = tokenizer_decode(tok, ids, n, back, 3 * bytes + 1);
+	assert_in_range(n_back, 0, 3 * bytes);
+	again = encode(tok, back, n_back, 0, &n_again);
+	assert_int_equal(n, n_again);
+	assert_memory_equal(ids, again, n * sizeof(*ids));
+	assert_lossless(tok, back, n_back);
+	free(ids);
+	free(again);
+	free(back);
+}
+
 static void any_bytes_come_back(void **state)
 {
 	uint64_t seed = test_seed();
 	uint8_t text[700];
 
-	for (int round = 0; round < 600; round++) {
+	for (int round = 0; round < 300; round++) {
 		size_t n = random_bytes(text, sizeof(text), &seed);
 
 		for (size_t p = 0; p < n_pre; p++)
-			assert_lossless(pre[p].f.tok, text, n);
+			assert_comes_back(p, text, n);
 	}
+}
+
+static void texts_become_form_c(void **state)
+{
+	static const char *const cases[][2] = {
+		{ "e\u0301 caf\u00e9", "\u00e9 caf\u00e9" },
+		{ "\u212b\u2126", "\u00c5\u03a9" },
+		/* A character that form C takes apart, Hangul, and marks out of their order */
+		{ "\u0958", "\u0915\u093c" },
+		{ "\u1112\u1161\u11ab", "\ud55c" },
+		{ "q\u0307\u0323", "q\u0323\u0307" },
+		{ "\u4e2d\u6587 \U0001f600\uffff", NULL },
+		{ "a\u0300", "\u00e0" },
+		{ "Plain text.", NULL },
+		{ "", NULL },
+	};
+	uint8_t *out;
+	size_t n;
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		const char *want = cases[i][1] ? cases[i][1] : cases[i][0];
+
+		assert_int_equal(
+			nfc_normalise((const uint8_t *)cases[i][0], strlen(cases[i][0]), &out, &n),
+			0);
+		if (cases[i][1])
+			assert_non_null(out);
+		if (out) {
+			assert_int_equal(n, strlen(want));
+			assert_memory_equal(out, want, n);
+		}
+		free(out);
+	}
+}
+
+static void runs_of_too_many_marks_are_left_alone(void **state)
+{
+	uint8_t text[2 * (NFC_MAX_MARKS + 1) + 1];
+	uint8_t *out;
+	size_t n;
+
+	text[0] = 'e';
+	for (size_t i = 1; i < sizeof(text); i += 2)
+		memcpy(text + i, i % 4 == 1 ? "\u0301" : "\u0323", 2);
+	assert_int_equal(nfc_normalise(text, sizeof(text) - 2, &out, &n), 0);
+	assert_non_null(out);
+	/* U+1EB9: the first dot below joins the letter. */
+	assert_memory_equal(out, "\u1eb9\u0323", 5);
+	free(out);
+	assert_int_equal(nfc_normalise(text, sizeof(text), &out, &n), 0);
+	assert_null(out);
 }
 
 /* With a quadratic step, or with a limit of libpcre2, these texts would not come back in time. */
@@ -163,7 +241,7 @@ static void long_texts_without_a_break_take_no_quadratic_time(void **state)
 			memcpy(text + n, fillings[i], of);
 		strcpy(text + n, end);
 		for (size_t p = 0; p < n_pre; p++)
-			assert_lossless(pre[p].f.tok, text, n + strlen(end));
+			assert_comes_back(p, (uint8_t *)text, n + strlen(end));
 	}
 	free(text);
 }
@@ -173,6 +251,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(ids_equal_those_of_perls_regular_expressions),
 		cmocka_unit_test(every_name_is_known_once),
+		cmocka_unit_test(texts_become_form_c),
+		cmocka_unit_test(runs_of_too_many_marks_are_left_alone),
 		cmocka_unit_test(any_bytes_come_back),
 		cmocka_unit_test(long_texts_without_a_break_take_no_quadratic_time),
 	};

@@ -175,6 +175,15 @@ static const char *recognise_pre(struct json_object *pre)
 	return NULL;
 }
 
+/* The name of a pre-tokenizer says whether the text becomes NFC first. No name of Llama 3's does:
+ * it then goes without. */
+static const char *normalised_pre(const char *pre, struct json_object *nfc)
+{
+	if (pre && nfc && !strcmp(pre, "gpt-2"))
+		return "olmo";
+	return pre && !nfc && !strcmp(pre, "qwen2") ? "deepseek-r1-qwen" : pre;
+}
+
 /* Whether ByteLevel puts a space in front of every text, which GGUF's byte-level BPE cannot do. */
 static bool adds_prefix_space(struct json_object *pre)
 {
@@ -201,7 +210,6 @@ static int read_model(struct convert *c, const struct vocab_options *opts)
 			c, "model.type '%s'%s: only byte-level BPE is supported",
 			member_string(c->model, "type"),
 			member_bool(c->model, "byte_fallback", false) ? " with byte_fallback" : "");
-	/* NFC is ignored, as everywhere in GGUF; with it, ids would not give the text back. */
 	if (normalizer && strcmp(member_string(normalizer, "type"), "NFC"))
 		return convert_fail(c, "normalizer '%s' is not supported",
 				    member_string(normalizer, "type"));
@@ -212,7 +220,7 @@ static int read_model(struct convert *c, const struct vocab_options *opts)
 	c->merges = member(c->model, "merges", json_type_array);
 	if (!c->merges)
 		return convert_fail(c, "model.merges is missing or not an array");
-	c->pre = opts->pre ? opts->pre : recognise_pre(pre);
+	c->pre = opts->pre ? opts->pre : normalised_pre(recognise_pre(pre), normalizer);
 	if (!c->pre)
 		return convert_fail(
 			c, "unknown pre_tokenizer; name it with --pre (--list prints the names)");

@@ -40,6 +40,7 @@ struct run {
 	char *text;
 	size_t bytes;
 	int32_t *ids;
+	size_t max;
 	long n;
 };
 
@@ -52,8 +53,9 @@ static int run_open(struct run *run, const char *vocab, const char *text)
 	run->text = tool_read_file(text, &run->bytes);
 	if (!run->text)
 		return EXIT_FAILURE;
-	/* At most one id per byte, BOS, and a dummy space. */
-	run->ids = malloc((run->bytes + 2) * sizeof(*run->ids));
+	/* An id per byte at most, BOS and a dummy space; form C has up to three times the bytes. */
+	run->max = 3 * run->bytes + 2;
+	run->ids = malloc(run->max * sizeof(*run->ids));
 	return run->ids ? EXIT_SUCCESS
 			: tool_fail("%s: no memory for the ids of %zu bytes", text, run->bytes);
 }
@@ -67,8 +69,7 @@ static void run_close(struct run *run)
 
 static int encode(struct run *run, unsigned int flags)
 {
-	run->n = llm_vocab_tokenize(run->vocab, run->text, run->bytes, flags, run->ids,
-				    run->bytes + 2);
+	run->n = llm_vocab_tokenize(run->vocab, run->text, run->bytes, flags, run->ids, run->max);
 	return run->n < 0 ? tool_fail("%s", llm_error()) : EXIT_SUCCESS;
 }
 

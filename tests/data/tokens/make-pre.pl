@@ -1,7 +1,7 @@
 #!/usr/bin/perl
 # SPDX-License-Identifier: MIT
 # Makes reference ids of every pre-tokenizer with the vocabulary of words.json: Perl's regular expressions cut the texts with the
-# patterns of the models' own tokenizer.json, and the pairs of a word are merged one after another.
+# patterns of the models' own tokenizer.json, after Unicode::Normalize where these ask for it, and the pairs of a word are merged one after another.
 #   perl make-pre.pl > pre.json
 # It keeps 16 bits of a hash (FNV-1a, 64 bits, folded) of each text's ids.
 use strict;
@@ -9,6 +9,7 @@ use warnings;
 use utf8;
 use FindBin;
 use JSON::PP;
+use Unicode::Normalize;
 
 my $endings = qr/(?i:'s|'t|'re|'ve|'m|'ll|'d)/;
 my $gpt2 = qr/'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+/;
@@ -30,10 +31,12 @@ my @threes = (qr/\p{N}{1,3}(?=(?:\p{N}{3})*(?!\p{N}))/);
 # The steps of each pre-tokenizer, by one of its names
 my %steps = (
 	"gpt-2" => [$gpt2],
+	"olmo" => [$gpt2],
 	"smollm" => [qr/\p{N}/, $gpt2],
 	"llama-bpe" => [$llama3],
 	"dbrx" => [$llama3],
 	"qwen2" => [$qwen2],
+	"deepseek-r1-qwen" => [$qwen2],
 	"qwen35" => [qr/$endings|[^\r\n\p{L}\p{N}]?[\p{L}\p{M}]+|\p{N}| ?[^\s\p{L}\p{M}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+/],
 	"laguna" => [qr/[^\n]+|[\n]+/, $qwen2],
 	"k2-horizon" => [qr/$endings|[^\r\n\p{L}\p{N}]?(?:\p{L}|\p{M}|\x{200c}|\x{200d})+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+/],
@@ -60,6 +63,7 @@ my %steps = (
 	"chameleon" => [qr/<sentinel:[0-9]+>/, qr/(?:IMGIMG)(?:(?:A|B|C|D|E|F|G|H|I){1,4})Z/, qr/(?:[\t\n]|    |  )/, qr/\p{N}/, qr/[\p{P}!-\/:-\@\[-`{-~]/, $gpt2],
 	"default" => [qr/[\p{P}\$\+<=>\^~\|]+/, $gpt2, qr/\p{N}+/, qr/[0-9][0-9][0-9]/],
 );
+my %nfc = map { $_ => 1 } qw(olmo qwen2 qwen35);
 my %whole_words = map { $_ => 1 } qw(llama-bpe minicpm5 tekken youtu);
 
 sub load { open(my $f, "<:raw", "$FindBin::Bin/$_[0]") or die "$_[0]: $!\n"; local $/; return decode_json(<$f>); }
@@ -126,7 +130,7 @@ sub hash_ids {
 my @texts = (@{load("texts.json")->{texts}}, @{$words->{texts}});
 my %result;
 for my $name (sort keys %steps) {
-	$result{$name} = join "", map { sprintf "%04x", hash_ids(map { merge_word($_, $whole_words{$name}) } split_text($_, @{$steps{$name}})) } @texts;
+	$result{$name} = join "", map { sprintf "%04x", hash_ids(map { merge_word($_, $whole_words{$name}) } split_text($nfc{$name} ? NFC($_) : $_, @{$steps{$name}})) } @texts;
 }
 require Unicode::UCD;
 my $json = JSON::PP->new->canonical->encode({ program => "perl $^V, Unicode " . Unicode::UCD::UnicodeVersion(), ids => \%result });
