@@ -35,6 +35,12 @@ same "ids of a text" "$("${t[@]}" --encode "$scratch/text" "$scratch/v.gguf" | t
 same "ids of a text with a control token" "$("${t[@]}" --encode "$scratch/text" --special "$scratch/v.gguf" | tr '\n' ' ')" "0 2 3 "
 want=$(python3 -c "import json; print(*json.load(open('$refs/p1.json'))['ids'][1:])")
 same "ids of a prompt with the embedded model" "$("${t[@]}" --encode "$refs/p1.txt" "$model" | xargs)" "$want"
+sed 's/tokenizer\.ggml\.pre/tokenizer.ggml.prx/' "$scratch/v.gguf" >"$scratch/without.gguf"
+run "${t[@]}" --encode "$scratch/text" "$scratch/without.gguf"
+[ $rc -eq 0 ] && grep -Eq '^llm-vocab: warning: tokenizer.ggml.pre is missing' "$scratch/err" && [ "$(wc -l <"$scratch/err")" -eq 1 ] &&
+	ok "a file without a pre-tokenizer is read with a warning" || not_ok "a file without a pre-tokenizer is read with a warning" "$(outcome)"
+sed 's/gpt-2/gpt-x/' "$scratch/v.gguf" >"$scratch/unknown.gguf"
+refuses "file with an unknown pre-tokenizer" 1 "unknown.gguf: pre-tokenizer 'gpt-x' is not known .*--list" "${t[@]}" --encode "$scratch/text" "$scratch/unknown.gguf"
 passes "--bench" "${t[@]}" --bench "$refs/p1.txt" "$model"
 grep -Eq '^encode [0-9.]+ MB/s, decode [0-9.]+ MB/s, 317 bytes, 70 ids, lossless$' "$scratch/out" &&
 	ok "--bench counts bytes and ids" || not_ok "--bench counts bytes and ids" "$(outcome)"
