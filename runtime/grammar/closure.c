@@ -20,9 +20,10 @@ int closure_init(struct closure *c, const struct grammar *g, struct sets *sets)
 		.table = calloc(FIRST_TABLE, sizeof(*c->table)),
 		.table_size = FIRST_TABLE,
 		.rules = malloc(g->n_rules * sizeof(*c->rules)),
+		.first = calloc(g->n_rules, sizeof(*c->first)),
 		.returns = malloc(g->n_rules * sizeof(*c->returns)),
 	};
-	if (!c->table || !c->rules || !c->returns)
+	if (!c->table || !c->rules || !c->first || !c->returns)
 		return -ENOMEM;
 	memset(c->returns, 0xff, g->n_rules * sizeof(*c->returns));
 	return 0;
@@ -35,6 +36,7 @@ void closure_fini(struct closure *c)
 	free(c->table);
 	free(c->callers);
 	free(c->rules);
+	free(c->first);
 	free(c->returns);
 }
 
@@ -91,7 +93,8 @@ static int add_caller(struct closure *c, uint32_t rule, uint32_t symbol, uint32_
 		c->callers = grown;
 		c->callers_room = room;
 	}
-	c->callers[c->n_callers++] = (struct caller){ rule, { symbol, returns } };
+	c->callers[c->n_callers++] = (struct caller){ { symbol, returns }, c->first[rule] };
+	c->first[rule] = c->n_callers;
 	return 0;
 }
 
@@ -184,9 +187,8 @@ static int find_returns(struct closure *c, uint32_t rule)
 	int err = 0;
 
 	c->members.n = 0;
-	for (uint32_t i = 0; i < c->n_callers && !err; i++)
-		if (c->callers[i].rule == rule)
-			err = add_return(c, rule, c->callers[i].back);
+	for (uint32_t i = c->first[rule]; i && !err; i = c->callers[i - 1].next)
+		err = add_return(c, rule, c->callers[i - 1].back);
 	if (err)
 		return err < 0 ? err : 0;
 	found = sets_find_sorted(c->sets, &c->members);
@@ -230,8 +232,10 @@ static int32_t find_set(struct closure *c)
 
 static void closure_clear(struct closure *c)
 {
-	for (uint32_t i = 0; i < c->n_rules; i++)
+	for (uint32_t i = 0; i < c->n_rules; i++) {
 		c->returns[c->rules[i]] = RETURNS_NONE;
+		c->first[c->rules[i]] = 0;
+	}
 	memset(c->table, 0, c->table_size * sizeof(*c->table));
 	c->work.n = c->n_callers = c->n_rules = 0;
 }

@@ -17,8 +17,8 @@
 #define SET_FINISH 1
 
 struct caller {
-	uint32_t rule;
 	struct place back; /* where the rule returns to */
+	uint32_t next; /* the rule's next caller: index + 1, or 0 */
 };
 
 struct closure {
@@ -29,6 +29,7 @@ struct closure {
 	struct caller *callers;
 	uint32_t n_callers, callers_room;
 	uint32_t *rules, n_rules; /* that are called, in order: [g->n_rules] */
+	uint32_t *first; /* [g->n_rules]: of those called, a caller: index + 1 */
 	int32_t *returns; /* [g->n_rules]: of those called, the sets; RETURNS_* */
 	struct places members;
 };

@@ -169,7 +169,7 @@ static void parse_bounds(struct grammar_parser *p, uint32_t *least, uint32_t *mo
 	}
 	if (!grammar_is(t, '}'))
 		grammar_error(t, begin, "a repetition is {m}, {m,}, {,n} or {m,n}");
-	t->at++;
+	t->at += grammar_is(t, '}');
 	if (*most < *least)
 		grammar_error(t, begin, "at most %u repetitions, but at least %u", *most, *least);
 }
@@ -216,7 +216,7 @@ static void parse_literal(struct grammar_parser *p, struct grammar_list *sequenc
 		grammar_range(p, code, code, &symbol);
 		add_symbol(p, sequence, &symbol);
 	}
-	t->at++;
+	t->at += grammar_is(t, '"');
 }
 
 static struct grammar_symbol parse_group(struct grammar_parser *p)
@@ -234,7 +234,7 @@ static struct grammar_symbol parse_group(struct grammar_parser *p)
 		grammar_error(&begin, begin.at, "the group has no )");
 		t->err = begin.err;
 	}
-	t->at++;
+	t->at += grammar_is(t, ')');
 	return rule_symbol(rule);
 }
 

@@ -139,7 +139,7 @@ static void parse_class(struct pattern *p, struct class *c)
 	}
 	if (*p->at != ']' || !c->n)
 		refuse(p, "a class without ] or without characters");
-	p->at++;
+	p->at += *p->at == ']';
 }
 
 /* The part of a range from @first to @last, for a class. */

@@ -6,7 +6,8 @@
  *
  * Logits are "peaked", as a model's: a few dozen tokens have most of the probability; "normal":
  * normally distributed, so that thousands have; or "flat": nearly equal. Tokens use a few sets of
- * logits in turn. Figures are medians, with the slowest tenth behind them.
+ * logits in turn. Figures are medians, with the slowest tenth behind them. Penalties and DRY come
+ * with a greedy choice after a prompt of 4096 tokens.
  */
 #define _GNU_SOURCE
 #include <math.h>
@@ -32,6 +33,13 @@ static const struct filters {
 	{ "top_p 0.5", { .temperature = 1, .top_p = 0.5f } },
 	{ "top_k 20000", { .temperature = 1, .top_k = 20000, .top_p = 0.95f } },
 	{ "llm-cli's", { .temperature = 0.8f, .top_k = 40, .top_p = 0.95f, .min_p = 0.05f } },
+	{ "typical 0.9", { .temperature = 1, .top_p = 1, .typical_p = 0.9f } },
+	{ "top_n_sigma", { .temperature = 1, .top_p = 1, .top_n_sigma = 1 } },
+	{ "XTC", { .temperature = 1, .top_p = 1, .xtc_probability = 1, .xtc_threshold = 0.1f } },
+	{ "mirostat 1", { .temperature = 1, .top_p = 1, .mirostat = 1 } },
+	{ "mirostat 2", { .temperature = 1, .top_p = 1, .mirostat = 2 } },
+	{ "penalties", { .top_p = 1, .repeat_penalty = 1.1f, .frequency_penalty = 0.1f } },
+	{ "DRY", { .top_p = 1, .dry = { .multiplier = 1 } } },
 };
 #define NR_FILTERS (sizeof(filters) / sizeof(filters[0]))
 
@@ -86,6 +94,16 @@ static int by_value(const void *a, const void *c)
 	return x < y ? -1 : x > y;
 }
 
+/* A long text that repeats some of its tokens. */
+static void read_prompt(struct llm_sampler *s)
+{
+	for (int32_t i = 0; i < 4096; i++) {
+		int32_t id = i % 7 * (i % 50) % (int32_t)b.n_vocab;
+
+		llm_sampler_prompt(s, &id, 1);
+	}
+}
+
 static void measure(const struct filters *f)
 {
 	double *us = calloc(b.n_tokens, sizeof(*us));
@@ -95,6 +113,7 @@ static void measure(const struct filters *f)
 		fprintf(stderr, "bench_sampler: %s\n", us ? llm_error() : "out of memory");
 		exit(1);
 	}
+	read_prompt(s);
 	for (unsigned int i = 0; i < b.n_tokens; i++) {
 		double start = now_us();
 

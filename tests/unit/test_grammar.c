@@ -87,6 +87,7 @@ static void test_texts_of_grammars(void **state)
 	check("root ::= \"(\" root \")\" | \"\"", TEXTS("", "((()))"), TEXTS("(()", ")"));
 	check("root ::= (\"a\"? \"b\"?)* \"c\"", TEXTS("c", "abbac"), TEXTS("ab"));
 	check("root ::= (\"a\"*)* \"b\"", TEXTS("b", "aaab"), TEXTS("a"));
+	check("root ::= (\"a\"?){0,3000} \"b\"", TEXTS("b", "aaab"), TEXTS("a"));
 }
 
 static void test_what_is_no_grammar_is_refused_with_its_place(void **state)
