@@ -50,36 +50,63 @@ static int compare_pairs(const void *a, const void *b, void *calibrated)
 	return compare_tokens(a, b, calibrated);
 }
 
-static bool allocate(struct calibrated *c)
+/* Makes *@array have room for @bytes. */
+static bool resize(void **array, size_t bytes)
 {
-	c->context = malloc(c->n * sizeof(*c->context));
-	c->by_token = malloc(c->n * sizeof(*c->by_token));
-	c->by_pair = malloc(c->n * sizeof(*c->by_pair));
-	c->nr = calloc(c->n, sizeof(*c->nr));
-	c->candidates = calloc(c->n, c->k * sizeof(*c->candidates));
-	return c->context && c->by_token && c->by_pair && c->nr && c->candidates;
+	void *resized = realloc(*array, bytes);
+
+	if (resized)
+		*array = resized;
+	return resized;
+}
+
+static bool make_room(struct calibrated *c, size_t n)
+{
+	return resize((void **)&c->context, n * sizeof(*c->context)) &&
+	       resize((void **)&c->by_token, n * sizeof(*c->by_token)) &&
+	       resize((void **)&c->by_pair, n * sizeof(*c->by_pair)) &&
+	       resize((void **)&c->nr, n * sizeof(*c->nr)) &&
+	       resize((void **)&c->candidates, n * c->k * sizeof(*c->candidates));
+}
+
+int calibrated_extend(struct calibrated *c, const int32_t *ids, size_t n)
+{
+	if (n >= UINT32_MAX - c->n)
+		return llm_fail(-EINVAL, "calibration of %zu tokens after %zu", n, c->n);
+	if (!make_room(c, c->n + n))
+		return llm_fail(-ENOMEM, "no memory for the candidates of %zu tokens", c->n + n);
+	memcpy(c->context + c->n, ids, n * sizeof(*ids));
+	memset(c->nr + c->n, 0, n * sizeof(*c->nr));
+	for (size_t i = c->n; i < c->n + n; i++)
+		c->by_token[i] = c->by_pair[i] = (uint32_t)i;
+	c->n += n;
+	qsort_r(c->by_token, c->n, sizeof(uint32_t), compare_tokens, c);
+	qsort_r(c->by_pair, c->n, sizeof(uint32_t), compare_pairs, c);
+	return 0;
+}
+
+size_t calibrated_tokens(const struct calibrated *c)
+{
+	return c->n;
 }
 
 int calibrated_create(const int32_t *context, size_t n, uint32_t k, struct calibrated **calibrated)
 {
 	struct calibrated *c;
+	int err;
 
-	if (!n || n >= UINT32_MAX || !k || k > CALIBRATED_MAX)
+	if (!n || !k || k > CALIBRATED_MAX)
 		return llm_fail(-EINVAL, "calibration of %zu tokens with %u candidates each", n, k);
 	c = calloc(1, sizeof(*c));
-	if (c)
-		*c = (struct calibrated){ .n = n, .k = k };
-	if (!c || !allocate(c)) {
-		calibrated_free(c);
+	if (!c)
 		return llm_fail(-ENOMEM, "no memory for the candidates of %zu tokens", n);
-	}
-	memcpy(c->context, context, n * sizeof(*context));
-	for (size_t i = 0; i < n; i++)
-		c->by_token[i] = c->by_pair[i] = (uint32_t)i;
-	qsort_r(c->by_token, n, sizeof(uint32_t), compare_tokens, c);
-	qsort_r(c->by_pair, n, sizeof(uint32_t), compare_pairs, c);
-	*calibrated = c;
-	return 0;
+	c->k = k;
+	err = calibrated_extend(c, context, n);
+	if (err)
+		calibrated_free(c);
+	else
+		*calibrated = c;
+	return err;
 }
 
 void calibrated_free(struct calibrated *c)

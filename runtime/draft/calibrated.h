@@ -39,10 +39,17 @@
 
 struct calibrated;
 
-/* For a context of @n tokens, which are copied, and at most @k (1..CALIBRATED_MAX) candidates for
- * each position. 0, or with the error line -EINVAL, -ENOMEM. */
+/*
+ * For a context of @n tokens, which are copied and may be extended, and at most @k
+ * (1..CALIBRATED_MAX) candidates for each position. 0, or with the error line -EINVAL, -ENOMEM.
+ */
 int calibrated_create(const int32_t *context, size_t n, uint32_t k, struct calibrated **calibrated);
 void calibrated_free(struct calibrated *c);
+
+/* Appends @n tokens without candidates to the context, which is sorted anew. 0, or with the error
+ * line -EINVAL, -ENOMEM; nothing has changed then. */
+int calibrated_extend(struct calibrated *c, const int32_t *ids, size_t n);
+size_t calibrated_tokens(const struct calibrated *c); /* of the context */
 
 /*
  * The model's @n most probable tokens behind @position of the context, in any order, with their

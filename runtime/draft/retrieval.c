@@ -149,6 +149,16 @@ static struct hope take_best(struct hopes *h)
 	return taken;
 }
 
+/* The kind of guesses behind a match, of which the shortest has @first. */
+static uint32_t kind_of(struct automaton_match m, uint32_t first)
+{
+	uint32_t i = 0;
+
+	while (i + 1 < RETRIEVAL_LENGTHS && m.length > 1u << i)
+		i++;
+	return first + i;
+}
+
 static void grow_from(const struct retrieval *r, const struct automaton *a,
 		      struct automaton_match m, struct tree_growth *g, uint32_t max)
 {
@@ -194,11 +204,28 @@ static void grow_calibrated(const struct retrieval *r, struct tree_growth *g)
 
 void retrieval_grow(const struct retrieval *r, struct tree_growth *g, uint32_t max)
 {
-	grow_from(r, r->context, automaton_repeat(r->context), g, max);
+	struct automaton_match repeat = automaton_repeat(r->context);
+
+	g->kind = kind_of(repeat, 0);
+	grow_from(r, r->context, repeat, g, max);
+	g->kind = kind_of(r->history, RETRIEVAL_LENGTHS);
 	if (r->o.history)
 		grow_from(r, r->o.history, r->history, g, max);
+	g->kind = RETRIEVAL_CALIBRATED;
 	if (r->calibrated)
 		grow_calibrated(r, g);
+}
+
+uint32_t retrieval_kinds(const struct retrieval *r)
+{
+	struct automaton_match repeat = automaton_repeat(r->context);
+	uint32_t kinds = 0;
+
+	if (repeat.length >= r->o.min_match)
+		kinds |= 1u << kind_of(repeat, 0);
+	if (r->o.history && r->history.length >= r->o.min_match)
+		kinds |= 1u << kind_of(r->history, RETRIEVAL_LENGTHS);
+	return r->calibrated ? kinds | 1u << RETRIEVAL_CALIBRATED : kinds;
 }
 
 const struct automaton *retrieval_context(const struct retrieval *r)

@@ -96,6 +96,14 @@ void retrieval_calibrate(struct retrieval *r, const struct calibrated *c);
 #define RETRIEVAL_NEXTS 8
 void retrieval_grow(const struct retrieval *r, struct tree_growth *g, uint32_t max);
 
+/* The kinds of guesses (tree.h): RETRIEVAL_LENGTHS of the context, by the length of the match that
+ * they follow, as many of the history, then one of calibrated candidates. */
+#define RETRIEVAL_LENGTHS 5 /* matches of 1, 2, 3-4, 5-8 and more tokens */
+#define RETRIEVAL_CALIBRATED (2 * RETRIEVAL_LENGTHS)
+#define RETRIEVAL_KINDS (2 * RETRIEVAL_LENGTHS + 1)
+/* Those that retrieval_grow() would add now: a bit each. O(1). */
+uint32_t retrieval_kinds(const struct retrieval *r);
+
 /* The session's tokens. */
 const struct automaton *retrieval_context(const struct retrieval *r);
 

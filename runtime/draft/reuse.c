@@ -55,6 +55,7 @@ static uint32_t offer(const struct reuse_segment *s, uint32_t from, struct tree_
 	uint32_t node = 0;
 
 	for (uint32_t i = from; i < s->n; i++) {
+		g->kind = i > from ? REUSE_NEXT : from ? REUSE_CONTINUES : REUSE_BEGINS;
 		node = tree_add(g, node, s->tokens[i], s->p[i]);
 		if (node == TREE_NONE)
 			return i - from;
@@ -83,6 +84,16 @@ uint32_t reuse_grow(const struct reuse *r, struct tree_growth *g)
 			offered += offer(&r->segments[i], from, g);
 	}
 	return offered;
+}
+
+uint32_t reuse_kinds(const struct reuse *r, int32_t token)
+{
+	uint32_t kinds = r->n ? 1u << REUSE_BEGINS : 0;
+
+	for (uint32_t i = 0; i < r->n; i++)
+		if (behind(&r->segments[i], token))
+			kinds |= 1u << REUSE_CONTINUES;
+	return kinds;
 }
 
 /* ---- after a step ---- */

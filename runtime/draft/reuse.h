@@ -35,6 +35,11 @@
 #include "tree.h"
 
 #define REUSE_SEGMENTS 8 /* at a time; with more the oldest goes */
+/* Kinds of guesses (tree.h): that a segment begins behind the last token; that the segment which it
+ * is in goes on behind it; and that a segment goes on after one of these. */
+#define REUSE_BEGINS (TREE_KINDS - 3)
+#define REUSE_CONTINUES (TREE_KINDS - 2)
+#define REUSE_NEXT (TREE_KINDS - 1)
 
 struct reuse {
 	uint32_t limit; /* tokens of a step's drafts together */
@@ -65,6 +70,9 @@ void reuse_step(struct reuse *r, uint32_t drafted);
  * had. Returns how many tokens were offered.
  */
 uint32_t reuse_grow(const struct reuse *r, struct tree_growth *g);
+
+/* The kinds of first guesses that reuse_grow() would add behind @token: a bit each. */
+uint32_t reuse_kinds(const struct reuse *r, int32_t token);
 
 /*
  * After a step: keeps the longest segment of the drafts of @t that were rejected, where @path [n]

@@ -5,21 +5,34 @@
 #include <stdbool.h>
 #include <stdlib.h>
 
+static double probability(double p)
+{
+	return p > 0 ? p < 1 ? p : 1 : 0;
+}
+
 void tree_begin(struct tree_growth *g, int32_t token)
 {
 	g->n = 1;
+	g->kind = 0;
+	for (uint32_t i = 0; i < TREE_KINDS; i++)
+		g->factors[i] = 1;
 	g->nodes[0] = (struct tree_node){ .token = token, .p = 1 };
 }
 
 uint32_t tree_add(struct tree_growth *g, uint32_t node, int32_t token, double p)
 {
-	double all = g->nodes[node].p * (p > 0 ? p < 1 ? p : 1 : 0);
+	double guess = probability(p);
+	double all = g->nodes[node].p * probability(guess * g->factors[g->kind]);
 	uint32_t i = g->nodes[node].child;
 
 	while (i && g->nodes[i].token != token)
 		i = g->nodes[i].sibling;
 	if (i) {
-		g->nodes[i].p = all > g->nodes[i].p ? all : g->nodes[i].p;
+		if (all > g->nodes[i].p) {
+			g->nodes[i].p = all;
+			g->nodes[i].guess = guess;
+			g->nodes[i].kind = g->kind;
+		}
 		return i;
 	}
 	if (g->n == TREE_GROWTH)
@@ -28,6 +41,8 @@ uint32_t tree_add(struct tree_growth *g, uint32_t node, int32_t token, double p)
 		.token = token,
 		.parent = node,
 		.sibling = g->nodes[node].child,
+		.kind = g->kind,
+		.guess = guess,
 		.p = all,
 	};
 	g->nodes[node].child = g->n;
@@ -95,13 +110,14 @@ static uint32_t next_child(const struct tree_growth *g, uint32_t node, const boo
 	return best;
 }
 
-void tree_pick(const struct tree_growth *g, uint32_t n, struct token_tree *tree)
+/* The tree of the first @n of @ranked nodes. */
+static void pick_ranked(const struct tree_growth *g, const uint32_t *ranked, uint32_t n,
+			struct token_tree *tree)
 {
 	bool to_come[TREE_GROWTH] = { false };
-	uint32_t ranked[TREE_GROWTH], node = 0;
+	uint32_t node = 0;
 	uint8_t at;
 
-	rank_nodes(g, ranked);
 	for (uint32_t i = 0; i < n && i < g->n; i++)
 		to_come[ranked[i]] = true;
 	tree->n = 0;
@@ -122,31 +138,30 @@ void tree_pick(const struct tree_growth *g, uint32_t n, struct token_tree *tree)
 	}
 }
 
-double tree_expected(const struct tree_growth *g, uint32_t n)
+void tree_pick(const struct tree_growth *g, uint32_t n, struct token_tree *tree)
 {
 	uint32_t ranked[TREE_GROWTH];
-	double sum = 0;
 
 	rank_nodes(g, ranked);
-	for (uint32_t i = 0; i < n && i < g->n; i++)
-		sum += g->nodes[ranked[i]].p;
-	return sum;
+	pick_ranked(g, ranked, n, tree);
 }
 
-uint32_t tree_best_size(const struct tree_growth *g, const uint32_t *n, const double *cost,
-			uint32_t nr)
+uint32_t tree_pick_best(const struct tree_growth *g, const uint32_t *n, const double *cost,
+			uint32_t nr, struct token_tree *tree)
 {
-	uint32_t best = 0;
-	double most = 0;
+	uint32_t ranked[TREE_GROWTH], best = 0, at = 0;
+	double sum = 0, most = 0;
 
+	rank_nodes(g, ranked);
 	for (uint32_t i = 0; i < nr; i++) {
-		double rate = tree_expected(g, n[i]) / cost[i];
-
-		if (rate > most) {
-			most = rate;
+		for (; at < n[i] && at < g->n; at++)
+			sum += g->nodes[ranked[at]].p;
+		if (sum / cost[i] > most) {
+			most = sum / cost[i];
 			best = i;
 		}
 	}
+	pick_ranked(g, ranked, n[best], tree);
 	return best;
 }
 

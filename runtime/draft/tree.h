@@ -27,23 +27,29 @@
 #define TREE_MAX 64 /* nodes of a token tree */
 #define TREE_GROWTH 512 /* nodes of a growth */
 #define TREE_NONE UINT32_MAX
+#define TREE_KINDS 14 /* of guesses (retrieval.h, reuse.h) */
 
 struct tree_growth {
 	uint32_t n;
+	uint32_t kind; /* of the guesses that are added next */
+	double factors[TREE_KINDS]; /* that a kind's probabilities are multiplied with */
 	struct tree_node {
 		int32_t token;
 		uint32_t parent, child, sibling; /* child, sibling: 0: none */
+		uint32_t kind;
+		double guess; /* that it follows its parent, before the factor */
 		double p; /* that all tokens from the root to this one are right */
 	} nodes[TREE_GROWTH];
 };
 
-/* An empty growth: the root, of probability 1. */
+/* An empty growth: the root, of probability 1. Its kind is 0, all factors are 1. */
 void tree_begin(struct tree_growth *g, int32_t token);
 
 /*
  * Adds @token behind @node, which it follows with probability @p (what is not in 0..1 is taken as
- * the nearer of the two, NaN as 0). Returns its node: an existing one if another draft had it, with
- * the higher of the two probabilities; or TREE_NONE if the growth is full.
+ * the nearer of the two, NaN as 0), times the factor of g->kind. Returns its node: an existing one
+ * if another draft had it, with the higher of the two probabilities; or TREE_NONE if the growth is
+ * full.
  */
 uint32_t tree_add(struct tree_growth *g, uint32_t node, int32_t token, double p);
 
@@ -71,15 +77,10 @@ struct token_tree {
  */
 void tree_pick(const struct tree_growth *g, uint32_t n, struct token_tree *tree);
 
-/*
- * The tokens that a pass of tree_pick(@n) is expected to generate, by the probabilities: at least
- * 1, as the one behind the accepted path comes with it.
- */
-double tree_expected(const struct tree_growth *g, uint32_t n);
-
-/* Which of @nr sizes @n generates most tokens in the time @cost of its pass, in any unit. */
-uint32_t tree_best_size(const struct tree_growth *g, const uint32_t *n, const double *cost,
-			uint32_t nr);
+/* tree_pick() of that of @nr sizes @n, ascending, which is expected to generate most tokens in the
+ * time @cost of its pass, in any unit. Returns its index. */
+uint32_t tree_pick_best(const struct tree_growth *g, const uint32_t *n, const double *cost,
+			uint32_t nr, struct token_tree *tree);
 
 /* The child of @node with @token, or TREE_NONE: for samplers, which draw a node's next token only
  * when the node has been accepted. */

@@ -29,7 +29,10 @@ static struct calibrated *create(const int32_t *context, size_t n, uint32_t k)
 {
 	struct calibrated *c;
 
-	assert_int_equal(calibrated_create(context, n, k, &c), 0);
+	/* In two parts, which makes no difference. */
+	assert_int_equal(calibrated_create(context, (n + 1) / 2, k, &c), 0);
+	assert_int_equal(calibrated_extend(c, context + (n + 1) / 2, n / 2), 0);
+	assert_int_equal(calibrated_tokens(c), n);
 	return c;
 }
 
@@ -106,6 +109,7 @@ static void bad_arguments_are_refused(void **state)
 	assert_int_equal(calibrated_create(context, 2, 0, &c), -EINVAL);
 	assert_int_equal(calibrated_create(context, 2, CALIBRATED_MAX + 1, &c), -EINVAL);
 	c = create(context, 2, 1);
+	assert_int_equal(calibrated_extend(c, context, UINT32_MAX), -EINVAL);
 	assert_int_equal(calibrated_add(c, 2, context, (float[]){ 1, 1 }, 2), -EINVAL);
 	calibrated_free(c);
 	calibrated_free(NULL);

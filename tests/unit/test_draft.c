@@ -99,9 +99,10 @@ static void draft(struct session *s, struct token_tree *t)
 		reuse_step(&s->reuse, g.n - 1);
 		reuse_grow(&s->reuse, &g);
 	}
-	tree_pick(&g,
-		  sizes[random_in(0, 1) ? random_in(0, 4) : tree_best_size(&g, sizes, costs, 5)],
-		  t);
+	if (random_in(0, 1))
+		tree_pick(&g, sizes[random_in(0, 4)], t);
+	else
+		tree_pick_best(&g, sizes, costs, 5, t);
 }
 
 static void accept(struct session *s, const struct token_tree *t, const int32_t *next,

@@ -52,7 +52,7 @@ static void a_tree_of_one_node_is_plain_decoding(void **state)
 	assert_int_equal(t.tokens[0], 9);
 	assert_int_equal(t.ancestors[0], 1);
 	assert_int_equal(token_tree_accept(&t, (int32_t[]){ 1 }, path), 1);
-	assert_float_equal(tree_expected(&g, 1), 1, 1e-12);
+	assert_float_equal(t.p[0], 1, 1e-12);
 }
 
 static void probabilities_out_of_range_are_clamped(void **state)
@@ -96,14 +96,11 @@ static void grow(struct tree_growth *g, uint32_t max)
 
 static void check_tree(const struct tree_growth *g, uint32_t n, const struct token_tree *t)
 {
-	double sum = 0;
-
 	assert_int_equal(t->n, n < g->n ? n : g->n);
 	for (uint32_t i = 0; i < t->n; i++) {
 		uint32_t parent = t->parents[i];
 		uint64_t seen = 0;
 
-		sum += t->p[i];
 		for (uint32_t j = i; j; j = t->parents[j])
 			seen |= 1ull << j;
 		assert_true(t->ancestors[i] == (seen | 1));
@@ -117,7 +114,6 @@ static void check_tree(const struct tree_growth *g, uint32_t n, const struct tok
 			assert_true(t->parents[j] != parent ||
 				    (t->tokens[j] != t->tokens[i] && t->p[j] >= t->p[i]));
 	}
-	assert_float_equal(tree_expected(g, n), sum, 1e-9);
 }
 
 static void picked_trees_are_in_depth_first_order(void **state)
@@ -132,6 +128,15 @@ static void picked_trees_are_in_depth_first_order(void **state)
 		tree_pick(&g, n, &t);
 		check_tree(&g, n, &t);
 	}
+}
+
+static double sum_of(const struct token_tree *t)
+{
+	double sum = 0;
+
+	for (uint32_t i = 0; i < t->n; i++)
+		sum += t->p[i];
+	return sum;
 }
 
 /* The highest sum of probabilities of @n nodes that contain their parents. */
@@ -159,10 +164,13 @@ static void no_tree_of_the_size_is_expected_to_give_more(void **state)
 	random_begin("best");
 	for (int round = 0; round < 200; round++) {
 		struct tree_growth g;
+		struct token_tree t;
 
 		grow(&g, random_in(1, 12));
-		for (uint32_t n = 1; n <= g.n; n++)
-			assert_float_equal(tree_expected(&g, n), best_sum(&g, n), 1e-9);
+		for (uint32_t n = 1; n <= g.n; n++) {
+			tree_pick(&g, n, &t);
+			assert_float_equal(sum_of(&t), best_sum(&g, n), 1e-9);
+		}
 	}
 }
 
@@ -173,14 +181,44 @@ static void the_size_is_that_of_most_tokens_a_time(void **state)
 	static const double stepped[] = { 1, 1.2, 3, 5, 9 };
 	int32_t draft[40] = { 0 };
 	struct tree_growth g;
+	struct token_tree t, same;
 
 	tree_begin(&g, 0);
 	/* Nothing is drafted: one token costs least. */
-	assert_int_equal(tree_best_size(&g, sizes, flat, 5), 0);
+	assert_int_equal(tree_pick_best(&g, sizes, flat, 5, &t), 0);
 	tree_add_draft(&g, 0, draft, 40, 0.99);
-	assert_int_equal(tree_best_size(&g, sizes, flat, 5), 4);
-	assert_int_equal(tree_best_size(&g, sizes, rising, 5), 0);
-	assert_int_equal(tree_best_size(&g, sizes, stepped, 5), 1);
+	assert_int_equal(tree_pick_best(&g, sizes, flat, 5, &t), 4);
+	assert_int_equal(tree_pick_best(&g, sizes, rising, 5, &t), 0);
+	assert_int_equal(tree_pick_best(&g, sizes, stepped, 5, &t), 1);
+	tree_pick(&g, 8, &same);
+	assert_int_equal(t.n, 8);
+	assert_memory_equal(t.tokens, same.tokens, 8 * sizeof(*t.tokens));
+	assert_memory_equal(t.ancestors, same.ancestors, 8 * sizeof(*t.ancestors));
+}
+
+/* Both kinds guess the same token; a factor decides which of them counts. */
+static void factors_correct_the_probabilities_of_their_kind(void **state)
+{
+	struct tree_growth g;
+	uint32_t node;
+
+	tree_begin(&g, 0);
+	g.factors[1] = 0.5;
+	g.factors[2] = 3;
+	g.kind = 1;
+	node = tree_add(&g, 0, 7, 0.8);
+	assert_float_equal(g.nodes[node].p, 0.4, 1e-12);
+	assert_float_equal(g.nodes[node].guess, 0.8, 1e-12);
+	g.kind = 2;
+	assert_int_equal(tree_add(&g, 0, 7, 0.1), node);
+	assert_int_equal(g.nodes[node].kind, 1);
+	assert_int_equal(tree_add(&g, 0, 7, 0.2), node);
+	assert_int_equal(g.nodes[node].kind, 2);
+	assert_float_equal(g.nodes[node].p, 0.6, 1e-12);
+	/* A child is never more probable than its parent. */
+	node = tree_add(&g, node, 8, 0.9);
+	assert_float_equal(g.nodes[node].p, 0.6, 1e-12);
+	assert_float_equal(g.nodes[node].guess, 0.9, 1e-12);
 }
 
 /* What the model puts behind a node depends on its path alone. */
@@ -259,6 +297,7 @@ int main(void)
 		cmocka_unit_test(picked_trees_are_in_depth_first_order),
 		cmocka_unit_test(no_tree_of_the_size_is_expected_to_give_more),
 		cmocka_unit_test(the_size_is_that_of_most_tokens_a_time),
+		cmocka_unit_test(factors_correct_the_probabilities_of_their_kind),
 		cmocka_unit_test(accepted_paths_are_those_of_plain_decoding),
 		cmocka_unit_test(rows_in_a_sequence_are_moved_together),
 	};
