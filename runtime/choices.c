@@ -390,6 +390,31 @@ static const struct llm_choice_value switchings[] = {
 		ON(NPU), ON(NPU) | ON(FINE), 0 },
 };
 
+static const struct llm_choice_value drafts[] = {
+	[LLM_DRAFT_AUTO] = { "auto",
+		"coordgen if llm-cli has --context or --history; else none",
+		ANYWHERE, ANYWHERE, 0 },
+	[LLM_DRAFT_NONE] = { "none",
+		"nowhere: one token after another",
+		ANYWHERE, ANYWHERE, 0 },
+	[LLM_DRAFT_PLD] = { "pld",
+		"what followed the last tokens earlier in the session: prompt lookup "
+		"(CoordGen 2.2)",
+		ANYWHERE, ANYWHERE, 0 },
+	[LLM_DRAFT_SAM] = { "sam",
+		"and in past answers (CoordGen 4.1)",
+		ANYWHERE, ANYWHERE, 0 },
+	[LLM_DRAFT_CALIBRATED] = { "calibrated",
+		"and from what the model expected behind the prompt's tokens (CoordGen 3.3)",
+		ANYWHERE, ANYWHERE, 0 },
+	[LLM_DRAFT_REUSE] = { "reuse",
+		"as sam, and from plausible parts of rejected guesses (CoordGen 3.4)",
+		ANYWHERE, ANYWHERE, 0 },
+	[LLM_DRAFT_COORDGEN] = { "coordgen",
+		"from all of these",
+		ANYWHERE, ANYWHERE, 0 },
+};
+
 #define COUNT(a) ((unsigned int)(sizeof(a) / sizeof((a)[0])))
 #define VALUES(a) .values = a, .n_values = COUNT(a)
 #define FIELD(field) .name = #field, .offset = offsetof(struct llm_choices, field)
@@ -489,6 +514,13 @@ static const struct llm_choice_info table[LLM_NR_CHOICES] = {
 		       "All but none have graphs fixed, of --chunk tokens, and evaluate what "
 		       "follows a prompt with graphs of --decode-width tokens.",
 	},
+	[LLM_CHOICE_DRAFT] = {
+		FIELD(draft), VALUES(drafts), .runs = ANYWHERE, .plans = ANYWHERE,
+		.doc = "where generation takes guesses of the next tokens from, which the model "
+		       "verifies in one pass\n"
+		       "The tokens are the same with all. Programs that generate nothing ignore "
+		       "it.",
+	},
 };
 
 #define SETS(choice) (1u << LLM_CHOICE_##choice)
@@ -522,6 +554,8 @@ static const struct llm_preset presets[] = {
 	    .activations = LLM_ACTIVATIONS_STATIC, .graphs = LLM_GRAPHS_SHARED,
 	    .floats = LLM_FLOATS_NPU, .attention = LLM_ATTENTION_SHADOW,
 	    .pipeline = LLM_PIPELINE_GREEDY, .cores = LLM_CORES_MIDDLE } },
+	{ "coordgen", "CoordGen: guessed tokens, several of which the NPU verifies together",
+	  SETS_PLACEMENT | SETS(DRAFT), { .draft = LLM_DRAFT_COORDGEN } },
 	{ "best", "GPU and NPU together, whatever is the fastest", SETS_PLACEMENT,
 	  { .placement = LLM_PLACE_LAYER, .weights = LLM_WEIGHTS_W4A16, .graphs = LLM_GRAPHS_PIPE,
 	    .partition = LLM_PARTITION_AUTO, .operands = LLM_OPERANDS_PERMUTED,

@@ -186,6 +186,8 @@ int llm_choices_settle(const struct llm_choices *asked, const struct llm_choices
 		return err;
 	if (c.switching != LLM_SWITCHING_NONE)
 		c.graphs = LLM_GRAPHS_FIXED;
+	if (c.draft == LLM_DRAFT_AUTO)
+		c.draft = LLM_DRAFT_NONE;
 	if (c.operands == LLM_OPERANDS_AUTO)
 		c.operands = c.placement == LLM_PLACE_LAYER ? LLM_OPERANDS_PERMUTED
 							    : LLM_OPERANDS_NATURAL;

@@ -275,6 +275,19 @@ enum llm_switching {
 	LLM_SWITCHING_PROGRESSIVE,
 };
 
+/* Where generation takes guesses of the next tokens from, which the model verifies together
+ * (CoordGen; llm_drafter_create()). The tokens are the same with all. */
+enum llm_draft {
+	/* None; llm-cli with a context or a history: COORDGEN */
+	LLM_DRAFT_AUTO = 0,
+	LLM_DRAFT_NONE, /* one token after another */
+	LLM_DRAFT_PLD, /* what followed in the session's tokens: prompt lookup (2.2) */
+	LLM_DRAFT_SAM, /* and in past answers (4.1) */
+	LLM_DRAFT_CALIBRATED, /* and what the model expected behind the prompt's tokens (3.3) */
+	LLM_DRAFT_REUSE, /* as SAM, and plausible parts of rejected drafts (3.4) */
+	LLM_DRAFT_COORDGEN, /* all of these */
+};
+
 /* ---- a set of choices ---- */
 
 /* Zeros are the defaults. */
@@ -299,6 +312,7 @@ struct llm_choices {
 	enum llm_ratios ratios;
 	enum llm_pipeline pipeline;
 	enum llm_switching switching;
+	enum llm_draft draft;
 };
 
 /* The fields of struct llm_choices. */
@@ -323,6 +337,7 @@ enum llm_choice {
 	LLM_CHOICE_RATIOS,
 	LLM_CHOICE_PIPELINE,
 	LLM_CHOICE_SWITCHING,
+	LLM_CHOICE_DRAFT,
 	LLM_NR_CHOICES,
 };
 
