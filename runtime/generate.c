@@ -3,11 +3,14 @@
  * Generation: evaluates a prompt, then chooses, reports and evaluates one token after another.
  *
  * The token chosen last is evaluated only when another one is wanted, so n tokens after a prompt
- * take n - 1 evaluations.
+ * take n - 1 evaluations. With a drafter the token is the root of a tree of guesses, evaluated with
+ * it. Tokens are chosen from the root on: as long as the chosen one is a child in the tree, its
+ * logits are there. So the tokens, and the sampler's draws, are those of plain decoding.
  */
 #include <errno.h>
 #include <string.h>
 
+#include "drafter.h"
 #include "engine.h"
 #include "generate_text.h"
 #include "llm_fail.h"
@@ -17,6 +20,8 @@ struct generation {
 	const struct llm_generate_options *opts;
 	struct llm_generate_result *result;
 	struct generate_text text;
+	const struct token_tree
+		*tree; /* evaluated last; NULL: no drafter, or only the prompt was */
 	uint64_t begin_ns;
 	bool ended;
 };
@@ -40,17 +45,34 @@ static int generation_prompt(struct generation *g, const int32_t *prompt, size_t
 {
 	int err = 0;
 
-	if (n)
-		err = llm_session_eval(g->s, prompt, n);
-	else if (!llm_session_logits(g->s))
+	if (!n && !llm_session_logits(g->s))
 		err = llm_fail(-EINVAL, "the prompt is empty, and the session has no logits");
+	else if (g->opts->drafter)
+		err = drafter_prompt(g->opts->drafter, g->s, prompt, n);
+	else if (n)
+		err = llm_session_eval(g->s, prompt, n);
 	g->result->prompt_ns = llm_session_now_ns(g->s) - g->begin_ns;
 	return err;
 }
 
-static int32_t generation_choose(const struct generation *g)
+/* Evaluates the token that was chosen last, and with a drafter guesses behind it. */
+static int generation_evaluate(struct generation *g)
 {
-	const float *logits = llm_session_logits(g->s);
+	uint64_t tokens = g->opts->max_tokens - g->result->n_tokens;
+	unsigned int room = llm_session_n_ctx(g->s) - llm_session_n_past(g->s);
+
+	if (!g->opts->drafter)
+		return llm_session_eval(g->s, &g->result->last, 1);
+	g->tree = &g->opts->drafter->tree;
+	/* A single token that is still wanted needs no guesses. */
+	return drafter_step(g->opts->drafter, g->s, g->result->last, tokens > 1 ? room : 1);
+}
+
+/* @node: of the tree; 0 without one. */
+static int32_t generation_choose(const struct generation *g, uint32_t node)
+{
+	bool tree = g->tree && g->tree->n > 1;
+	const float *logits = tree ? llm_tree_logits(g->s, node) : llm_session_logits(g->s);
 	uint64_t start_ns = llm_session_now_ns(g->s);
 	int32_t id = g->opts->sampler ? llm_sample(g->opts->sampler, logits)
 				      : llm_argmax(logits, g->s->engine->info.n_vocab);
@@ -77,8 +99,10 @@ static int generation_tell(struct generation *g, int32_t id, uint64_t at_ns)
 
 static int generation_give(struct generation *g, int32_t id, uint64_t at_ns)
 {
-	int err;
+	int err = g->opts->drafter ? drafter_answer(g->opts->drafter, id) : 0;
 
+	if (err)
+		return err;
 	if (g->opts->ids)
 		g->opts->ids[g->result->n_tokens] = id;
 	g->result->n_tokens++;
@@ -96,25 +120,13 @@ static int generation_give(struct generation *g, int32_t id, uint64_t at_ns)
 	return 0;
 }
 
-static int generation_step(struct generation *g)
+/* Chooses and gives the token behind @node. */
+static int generation_token(struct generation *g, uint32_t node)
 {
 	struct llm_generate_result *r = g->result;
 	uint64_t now_ns;
-	int err = 0;
 
-	if (r->n_tokens == g->opts->max_tokens) {
-		generation_end(g, LLM_ENDED_MAX);
-		return 0;
-	}
-	if (r->n_tokens && llm_session_n_past(g->s) == llm_session_n_ctx(g->s)) {
-		generation_end(g, LLM_ENDED_CONTEXT);
-		return 0;
-	}
-	if (r->n_tokens)
-		err = llm_session_eval(g->s, &r->last, 1);
-	if (err)
-		return err;
-	r->last = generation_choose(g);
+	r->last = generation_choose(g, node);
 	if (r->last < 0)
 		return r->last;
 	now_ns = llm_session_now_ns(g->s);
@@ -125,6 +137,48 @@ static int generation_step(struct generation *g)
 		return 0;
 	}
 	return generation_give(g, r->last, now_ns);
+}
+
+/* The node of the token that was chosen behind @node, or TREE_NONE: it has to be evaluated. */
+static uint32_t generation_child(const struct generation *g, uint32_t node)
+{
+	if (!g->tree || g->ended || g->result->n_tokens == g->opts->max_tokens)
+		return TREE_NONE;
+	return token_tree_child(g->tree, node, g->result->last);
+}
+
+/* Chooses tokens as far as there are logits. */
+static int generation_tokens(struct generation *g)
+{
+	uint8_t path[TREE_MAX];
+	uint32_t n = 0, node = 0;
+
+	while (node != TREE_NONE) {
+		int err = generation_token(g, node);
+
+		if (err)
+			return err;
+		path[n++] = (uint8_t)node;
+		node = generation_child(g, node);
+	}
+	return g->tree ? drafter_keep(g->opts->drafter, g->s, path, n, g->result->last) : 0;
+}
+
+static int generation_step(struct generation *g)
+{
+	int err = 0;
+
+	if (g->result->n_tokens == g->opts->max_tokens) {
+		generation_end(g, LLM_ENDED_MAX);
+		return 0;
+	}
+	if (g->result->n_tokens && llm_session_n_past(g->s) == llm_session_n_ctx(g->s)) {
+		generation_end(g, LLM_ENDED_CONTEXT);
+		return 0;
+	}
+	if (g->result->n_tokens)
+		err = generation_evaluate(g);
+	return err ? err : generation_tokens(g);
 }
 
 /* Reports text that was held back, unless the callback or a stop string ended the generation. */
@@ -156,6 +210,8 @@ int llm_generate(struct llm_session *session, const int32_t *prompt, size_t n,
 		err = generation_prompt(&g, prompt, n);
 	while (!err && !g.ended)
 		err = generation_step(&g);
+	if (!err && opts->drafter)
+		drafter_end(opts->drafter);
 	generation_rest(&g);
 	g.result->total_ns = llm_session_now_ns(session) - g.begin_ns;
 	generate_text_free(&g.text);

@@ -195,7 +195,7 @@ struct llm_engine_info {
 	uint64_t weight_bytes; /* as the matmuls read them: packed, or in the file's types */
 	uint64_t kv_token_bytes; /* of a KV cache, for each token */
 	unsigned int n_layer, n_embd, n_head, n_head_kv, head_dim, n_ff, n_vocab, n_ctx_train;
-	struct llm_choices choices; /* settled: placement and weights are never AUTO */
+	struct llm_choices choices; /* settled: placement, weights and draft are never AUTO */
 	unsigned int threads, chunk;
 	/* Choice switching: of decoding's graphs, and of blocks; else 0. */
 	unsigned int decode_width, block_layers;
@@ -707,6 +707,67 @@ void llm_sampler_reset(struct llm_sampler *sampler);
 /* The token with the greatest logit; of equal ones the lowest id. */
 int32_t llm_argmax(const float *logits, unsigned int n_vocab);
 
+/* ---- drafting -------------------------------------------------------------------------------- */
+
+/*
+ * Guesses of the next tokens, of which llm_generate() verifies several in one pass (CoordGen; see
+ * docs/coordgen.md). A drafter learns from the prompts and answers of the generations that it is
+ * used for, which may be those of several sessions of its engine, one after another: a chat has
+ * one drafter.
+ */
+struct llm_drafter;
+
+/* A pass with which a generation went on. */
+struct llm_draft_step {
+	unsigned int nodes; /* that were evaluated, the root included; 1: a plain token */
+	unsigned int width; /* rows of its graph: 1, 8, 16, 32 or 64 */
+	unsigned int tokens; /* that it gave, 1..nodes */
+	uint64_t draft_ns; /* the host's time for drafting, and for learning from the result */
+	uint64_t pass_ns; /* on the engine's clock */
+};
+
+struct llm_drafter_options {
+	enum llm_draft draft; /* AUTO: that of the engine's choices, which must not be NONE */
+	/* A store of past answers, a name or a path (docs/history.md); answers are added to it.
+	 * NULL: none. With PLD nothing is drafted from it. */
+	const char *history;
+	/* Nodes of each tree, at most LLM_MAX_TREE; 0: what is expected to be the fastest, by the
+	 * time that passes of each width have taken, and by how many guesses came true. */
+	unsigned int width;
+	/* Called after each pass, in the thread that generates. May be NULL. */
+	void (*step)(void *ud, const struct llm_draft_step *step);
+	void *ud;
+};
+
+/*
+ * Errors: -EINVAL for options out of range, -ENOTSUP with choice decode sparse and in a dry run,
+ * -ENOMEM. A store that cannot be read is no error: the drafter works without it, and
+ * llm_drafter_stats.history_error says why. The drafter keeps the engine open.
+ */
+int llm_drafter_create(struct llm_engine *engine, const struct llm_drafter_options *opts,
+		       struct llm_drafter **drafter);
+void llm_drafter_free(struct llm_drafter *drafter);
+
+/* Sums of all generations. */
+struct llm_drafter_stats {
+	enum llm_draft draft;
+	uint64_t steps; /* passes after prompts */
+	uint64_t trees; /* those of more than one node */
+	uint64_t nodes; /* that were evaluated, the roots included */
+	uint64_t tokens; /* that the passes gave */
+	uint64_t draft_ns; /* the host's time: drafting, and learning from the results */
+	/* Calibration (3.3): positions of prompts that have candidates, and the time that they
+	 * cost: rows of the output matrix and their reduction, on the engine's clock, and
+	 * the host's time for storing them. */
+	uint64_t calibrated, head_ns, reduce_ns, store_ns;
+	uint64_t reused; /* tokens that were kept of rejected drafts (3.4) */
+	uint64_t bytes; /* memory of the drafter */
+	uint64_t context_tokens, history_tokens; /* that it drafts from */
+	/* Why there is no history; "": there is, or none was wanted. One line. */
+	char history_error[512];
+};
+void llm_drafter_stats(const struct llm_drafter *drafter, struct llm_drafter_stats *stats);
+
 /* ---- generation ------------------------------------------------------------------------------ */
 
 /* A token that was just chosen, and the text that can be shown now. */
@@ -728,7 +789,7 @@ struct llm_generate_options {
 	 * tokens. Text that may be the beginning of one is held back until this is decided. */
 	const char *const *stops;
 	size_t nr_stops;
-	/* Called with each token except an end token, before it is evaluated; non-zero ends the
+	/* Called with each token except an end token, before the session has it; non-zero ends the
 	 * generation. If text is held back at the end, one more call passes it with id -1, unless
 	 * a stop string or this function ended the generation: the text is dropped then. May be
 	 * NULL. */
@@ -736,6 +797,9 @@ struct llm_generate_options {
 	void *ud;
 	/* NULL, or room for max_tokens ids: all generated tokens, those of a stop string too. */
 	int32_t *ids;
+	/* NULL: one token after another. Otherwise several may be verified in a pass; everything
+	 * else, results included, is as without. */
+	struct llm_drafter *drafter;
 };
 
 /* Why a generation ended. */
@@ -763,8 +827,9 @@ struct llm_generate_result {
  * Appends the @n tokens of @prompt to the session, evaluates them, and generates tokens. @n may be
  * 0 if the session has logits. @result may be NULL; an error too fills it in, except for @ended.
  *
- * -EINVAL for an unknown id, an empty prompt in an empty session, or an empty stop string, -ENOSPC
- * for a prompt that does not fit into the context: nothing was evaluated then. After another error
+ * -EINVAL for an unknown id, an empty prompt in an empty session, an empty stop string, or another
+ * engine's drafter, -ENOSPC for a prompt that does not fit into the context: nothing was evaluated
+ * then. After another error
  * of llm_session_eval() the session keeps the tokens evaluated before it.
  */
 int llm_generate(struct llm_session *session, const int32_t *prompt, size_t n,

@@ -1,0 +1,342 @@
+// SPDX-License-Identifier: MIT
+/* Drafters: their life, their history, and what they learn from prompts. */
+#include "drafter.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "checksum.h"
+#include "llm_fail.h"
+
+/* Tokens that a drafter remembers; at the next prompt after that it begins anew. */
+#define MAX_CONTEXT 131072
+/* Its automaton has memory for so many, and grows beyond. */
+#define USUAL_CONTEXT 8192
+/* A match of one token is seldom right by itself, but its kind learns that. */
+#define MIN_MATCH 1
+/* Candidates of a position. More are seldom right. */
+#define CANDIDATES 4
+/* Of a prompt, the last so many positions have candidates. */
+#define MAX_POSITIONS 4096
+/* Of the best token's probability: less is not plausible. */
+#define PLAUSIBLE 0.1
+/*
+ * The first factors of kinds of guesses, as the embedded model's answers to tasks had them: matches
+ * of 1, 2, 3-4, 5-8 and more tokens in the context, and in the history; calibrated candidates;
+ * parts of rejected drafts that begin, that continue the last token, and their next tokens.
+ */
+static const double first_factors[TREE_KINDS] = { 0.64, 0.77, 0.92, 0.98, 1,	0.55, 0.5,
+						  0.6,	0.6,  0.9,  0.75, 0.06, 0.5,  0.75 };
+/* A prompt from which on a row's time is known. */
+#define LONG_PROMPT 32
+
+/* ---- life ---- */
+
+static bool drafts_from_history(enum llm_draft draft)
+{
+	return draft != LLM_DRAFT_PLD;
+}
+
+static int drafter_retrieval(struct llm_drafter *d)
+{
+	const struct retrieval_options o = {
+		.history = drafts_from_history(d->o.draft) ? d->history : NULL,
+		.context = USUAL_CONTEXT,
+		.min_match = MIN_MATCH,
+		.max_draft = LLM_MAX_TREE - 1,
+		.min_confidence = RETRIEVAL_LEAST,
+	};
+
+	retrieval_free(d->retrieval);
+	d->retrieval = NULL;
+	calibrated_free(d->calibrated);
+	d->calibrated = NULL;
+	return retrieval_create(&o, &d->retrieval);
+}
+
+/* A hash of the pieces, which tells whether two models' ids mean the same. */
+static uint64_t vocabulary_hash(const struct llm_engine *e)
+{
+	struct llm_checksum c;
+	char text[256];
+
+	llm_checksum_begin(&c);
+	for (unsigned int id = 0; id < e->info.n_vocab; id++) {
+		int n = llm_token_text(e, (int32_t)id, text, sizeof(text));
+		size_t kept = n < 0 ? 0 : n < (int)sizeof(text) ? (size_t)n : sizeof(text);
+
+		llm_checksum_add(&c, &n, sizeof(n));
+		llm_checksum_add(&c, text, kept);
+	}
+	return llm_checksum_end(&c);
+}
+
+static int read_answer(void *ud, const int32_t *ids, size_t n)
+{
+	struct automaton *history = ud;
+	int err = 0;
+
+	for (size_t i = 0; i < n && !err; i++)
+		err = automaton_append(history, ids[i]);
+	return err ? err : automaton_append(history, AUTOMATON_BREAK);
+}
+
+static int history_load(struct llm_drafter *d)
+{
+	const struct llm_engine *e = d->engine;
+	int err = history_open(d->o.history, vocabulary_hash(e), e->info.n_vocab, HISTORY_TOKENS,
+			       &d->store);
+
+	if (!err)
+		err = automaton_create(HISTORY_TOKENS, &d->history);
+	return err ? err : history_read(&d->store, read_answer, d->history);
+}
+
+/* From now on there is none; the error line says why. */
+static void history_lose(struct llm_drafter *d)
+{
+	snprintf(d->stats.history_error, sizeof(d->stats.history_error), "%s", llm_error());
+	d->stores = false;
+}
+
+static int drafter_check(const struct llm_engine *e, const struct llm_drafter_options *o)
+{
+	if (o->draft == LLM_DRAFT_NONE || o->draft > LLM_DRAFT_COORDGEN)
+		return llm_fail(-EINVAL, "a drafter with draft %s: choose one that drafts",
+				llm_choice_name(LLM_CHOICE_DRAFT, o->draft));
+	if (o->width > LLM_MAX_TREE)
+		return llm_fail(-EINVAL, "trees of %u nodes; at most %u are possible", o->width,
+				LLM_MAX_TREE);
+	if (e->dry_run)
+		return llm_fail(-ENOTSUP, "a dry run has no tokens to draft");
+	if (e->info.choices.decode == LLM_DECODE_SPARSE)
+		return llm_fail(-ENOTSUP, "decode sparse cannot verify drafts: choose decode full, "
+					  "or draft none");
+	return 0;
+}
+
+int llm_drafter_create(struct llm_engine *engine, const struct llm_drafter_options *opts,
+		       struct llm_drafter **drafter)
+{
+	struct llm_drafter_options o = *opts;
+	struct llm_drafter *d;
+	int err;
+
+	*drafter = NULL;
+	if (o.draft == LLM_DRAFT_AUTO)
+		o.draft = engine->info.choices.draft;
+	err = drafter_check(engine, &o);
+	if (err)
+		return err;
+	d = calloc(1, sizeof(*d));
+	if (!d)
+		return llm_fail(-ENOMEM, "no memory for a drafter");
+	d->engine = engine;
+	atomic_fetch_add(&engine->refs, 1);
+	d->o = o;
+	d->stats.draft = o.draft;
+	d->calibrates = o.draft == LLM_DRAFT_CALIBRATED || o.draft == LLM_DRAFT_COORDGEN;
+	d->reuses = o.draft == LLM_DRAFT_REUSE || o.draft == LLM_DRAFT_COORDGEN;
+	d->stores = o.history;
+	if (o.history && history_load(d)) {
+		history_lose(d);
+		automaton_free(d->history);
+		d->history = NULL;
+	}
+	d->o.history = NULL;
+	acceptance_begin(&d->acceptance, first_factors);
+	widths_begin(&d->times, 0);
+	reuse_begin(&d->reuse, LLM_MAX_TREE, PLAUSIBLE);
+	err = drafter_retrieval(d);
+	if (err)
+		llm_drafter_free(d);
+	else
+		*drafter = d;
+	return err;
+}
+
+void llm_drafter_free(struct llm_drafter *d)
+{
+	if (!d)
+		return;
+	retrieval_free(d->retrieval);
+	calibrated_free(d->calibrated);
+	automaton_free(d->history);
+	free(d->answer.ids);
+	llm_engine_put(d->engine);
+	free(d);
+}
+
+void llm_drafter_stats(const struct llm_drafter *d, struct llm_drafter_stats *stats)
+{
+	const struct automaton *context = retrieval_context(d->retrieval);
+
+	*stats = d->stats;
+	stats->context_tokens = automaton_tokens(context);
+	stats->bytes = sizeof(*d) + automaton_bytes(context) + d->answer.room * sizeof(int32_t);
+	if (d->calibrated)
+		stats->bytes += calibrated_bytes(d->calibrated);
+	if (!d->history)
+		return;
+	stats->history_tokens = automaton_tokens(d->history);
+	stats->bytes += automaton_bytes(d->history);
+}
+
+/* ---- prompts ---- */
+
+/* The candidates of the last positions of a prompt. */
+struct positions {
+	size_t from, nr;
+	size_t *at; /* [nr] */
+	struct llm_candidate (*best)[CANDIDATES]; /* [nr] */
+};
+
+/* Of the last position there are none: its best token is chosen anyway. */
+static int positions_init(struct positions *p, size_t n)
+{
+	p->nr = n - 1 < MAX_POSITIONS ? n - 1 : MAX_POSITIONS;
+	p->from = n - 1 - p->nr;
+	p->at = calloc(p->nr, sizeof(*p->at));
+	p->best = calloc(p->nr, sizeof(*p->best));
+	for (size_t i = 0; i < p->nr && p->at; i++)
+		p->at[i] = p->from + i;
+	return p->at && p->best ? 0 : llm_fail(-ENOMEM, "no memory for %zu positions", p->nr);
+}
+
+static void positions_fini(struct positions *p)
+{
+	free(p->at);
+	free(p->best);
+}
+
+static void take_candidates(void *ud, size_t i, const struct llm_candidate *best)
+{
+	struct positions *p = ud;
+
+	memcpy(p->best[i], best, sizeof(p->best[i]));
+}
+
+/* Makes the calibrated context the same as that of retrieval. */
+static int extend_calibrated(struct llm_drafter *d)
+{
+	const struct automaton *context = retrieval_context(d->retrieval);
+	size_t from = d->calibrated ? calibrated_tokens(d->calibrated) : 0;
+	size_t n = automaton_tokens(context) - from;
+	int32_t *ids = malloc(n * sizeof(*ids));
+	int err;
+
+	if (!ids)
+		return llm_fail(-ENOMEM, "no memory for a prompt of %zu tokens", n);
+	for (size_t i = 0; i < n; i++)
+		ids[i] = automaton_token(context, from + i);
+	err = d->calibrated ? calibrated_extend(d->calibrated, ids, n)
+			    : calibrated_create(ids, n, CANDIDATES, &d->calibrated);
+	free(ids);
+	return err;
+}
+
+/* After a prompt of @n tokens, which retrieval has read. */
+static int store_candidates(struct llm_drafter *d, const struct positions *p, size_t n)
+{
+	size_t first = automaton_tokens(retrieval_context(d->retrieval)) - n + p->from;
+	int err = extend_calibrated(d);
+
+	for (size_t i = 0; i < p->nr && !err; i++) {
+		int32_t ids[CANDIDATES];
+		float chance[CANDIDATES];
+
+		for (unsigned int j = 0; j < CANDIDATES; j++) {
+			ids[j] = p->best[i][j].id;
+			chance[j] = p->best[i][j].p;
+		}
+		err = calibrated_add(d->calibrated, first + i, ids, chance, CANDIDATES);
+	}
+	retrieval_calibrate(d->retrieval, d->calibrated);
+	d->stats.calibrated += p->nr;
+	return err;
+}
+
+static int eval_calibrating(struct llm_drafter *d, struct llm_session *s, const int32_t *prompt,
+			    size_t n)
+{
+	struct positions p;
+	uint64_t start_ns;
+	int err = positions_init(&p, n);
+
+	if (!err)
+		err = llm_session_eval_at(s, prompt, n, p.at, p.nr, CANDIDATES, take_candidates,
+					  &p);
+	start_ns = engine_now_ns();
+	if (!err)
+		err = retrieval_read(d->retrieval, prompt, n);
+	if (!err)
+		err = store_candidates(d, &p, n);
+	d->stats.store_ns += engine_now_ns() - start_ns;
+	positions_fini(&p);
+	return err;
+}
+
+static int eval_prompt(struct llm_drafter *d, struct llm_session *s, const int32_t *prompt,
+		       size_t n)
+{
+	int err = 0;
+
+	if (automaton_tokens(retrieval_context(d->retrieval)) > MAX_CONTEXT)
+		err = drafter_retrieval(d);
+	if (!err && d->calibrates && n > 1)
+		return eval_calibrating(d, s, prompt, n);
+	if (!err)
+		err = llm_session_eval(s, prompt, n);
+	return err ? err : retrieval_read(d->retrieval, prompt, n);
+}
+
+int drafter_prompt(struct llm_drafter *d, struct llm_session *s, const int32_t *prompt, size_t n)
+{
+	struct llm_session_stats before, after;
+	int err;
+
+	if (d->engine != s->engine)
+		return llm_fail(-EINVAL, "the drafter is of another engine");
+	d->answer.n = 0;
+	if (!n)
+		return 0;
+	llm_session_stats(s, &before);
+	err = eval_prompt(d, s, prompt, n);
+	if (err)
+		return err;
+	llm_session_stats(s, &after);
+	d->stats.head_ns += after.at.head_ns - before.at.head_ns;
+	d->stats.reduce_ns += after.at.reduce_ns - before.at.reduce_ns;
+	if (n >= LONG_PROMPT)
+		d->times.row_ns = (double)(after.prefill_ns - before.prefill_ns) / (double)n;
+	return llm_session_prepare_tree(s, d->o.width ? d->o.width : LLM_MAX_TREE);
+}
+
+/* ---- answers ---- */
+
+int drafter_answer(struct llm_drafter *d, int32_t token)
+{
+	struct drafter_answer *a = &d->answer;
+
+	if (a->n == a->room) {
+		size_t room = a->room ? 2 * a->room : 256;
+		int32_t *ids = realloc(a->ids, room * sizeof(*ids));
+
+		if (!ids)
+			return llm_fail(-ENOMEM, "no memory for an answer of %zu tokens", room);
+		a->ids = ids;
+		a->room = room;
+	}
+	a->ids[a->n++] = token;
+	return 0;
+}
+
+void drafter_end(struct llm_drafter *d)
+{
+	if (!d->stores || !d->answer.n)
+		return;
+	if (history_append(&d->store, d->answer.ids, d->answer.n) ||
+	    read_answer(d->history, d->answer.ids, d->answer.n))
+		history_lose(d);
+}
