@@ -29,6 +29,8 @@ enum {
 	OPT_IGNORE_EOS,
 	OPT_NO_BOS,
 	OPT_SPECIAL,
+	OPT_CONTEXT,
+	OPT_HISTORY,
 	OPT_STATS,
 	OPT_TIMELINE,
 	OPT_NO_ESCAPE,
@@ -38,6 +40,7 @@ struct cli_options {
 	struct llm_options engine;
 	struct sampling sampling;
 	const char *prompt, *file;
+	const char *context, *history; /* NULL: none */
 	unsigned int n_ctx;
 	uint64_t n_predict; /* UINT64_MAX: no limit */
 	bool ids, ignore_eos, no_bos, special, stats, no_escape;
@@ -79,6 +82,10 @@ static const struct option_def options[] = {
 	{ OPT_NO_BOS, "no-bos", NULL, .doc = "no BOS token in front of the prompt" },
 	{ OPT_SPECIAL, "special", NULL,
 	  .doc = "recognise control tokens that are spelled out in the prompt" },
+	{ OPT_CONTEXT, "context", "FILE",
+	  .doc = "a text in front of the prompt, from which tokens are drafted" },
+	{ OPT_HISTORY, "history", "STORE",
+	  .doc = "a store of past answers, from which tokens are drafted; the text is added" },
 	{ OPT_STATS, "stats", NULL, .doc = "speeds and counts on stderr at the end" },
 	{ OPT_TIMELINE, "timeline", "FILE",
 	  .doc = "write what ran when to FILE, for Perfetto's UI" },
@@ -131,6 +138,12 @@ static int parse_one(void *ud, int c, const char *value)
 	case OPT_SPECIAL:
 		o->special = true;
 		return 0;
+	case OPT_CONTEXT:
+		o->context = value;
+		return 0;
+	case OPT_HISTORY:
+		o->history = value;
+		return 0;
 	case OPT_STATS:
 		o->stats = true;
 		return 0;
@@ -157,7 +170,46 @@ static int parse_options(int argc, char **argv, struct cli_options *o, int *stat
 		*status = tool_usage("no model: give one with -m FILE");
 	else if (!o->prompt == !o->file)
 		*status = tool_usage("give a prompt with one of -p TEXT and -f FILE");
+	else if (o->history && o->engine.choices.draft == LLM_DRAFT_NONE)
+		*status = tool_usage("--history: nothing is drafted with --draft none");
+	/* Where there is something to draft from, it helps. */
+	if ((o->context || o->history) && o->engine.choices.draft == LLM_DRAFT_AUTO)
+		o->engine.choices.draft = LLM_DRAFT_COORDGEN;
 	return *status != 0;
+}
+
+/* The prompt's text, from its file or with its escapes replaced; NULL after a message. */
+static char *read_text(const struct cli_options *o, size_t *bytes)
+{
+	char *copy;
+
+	if (o->file)
+		return tool_read_file(o->file, bytes);
+	if (!o->no_escape)
+		return escapes_decode(o->prompt, bytes);
+	*bytes = strlen(o->prompt);
+	copy = strdup(o->prompt);
+	if (!copy)
+		tool_fail("no memory for the prompt");
+	return copy;
+}
+
+/* Puts the context in front of a prompt, whose *@bytes are freed. NULL after a message. */
+static char *add_context(const char *file, char *prompt, size_t *bytes)
+{
+	size_t n;
+	char *context = tool_read_file(file, &n);
+	char *both = context ? realloc(context, n + *bytes + 1) : NULL;
+
+	if (both) {
+		memcpy(both + n, prompt, *bytes);
+		*bytes += n;
+	} else if (context) {
+		tool_fail("no memory for the context");
+		free(context);
+	}
+	free(prompt);
+	return both;
 }
 
 static int read_prompt(const struct cli_options *o, const struct llm_engine *engine,
@@ -165,18 +217,16 @@ static int read_prompt(const struct cli_options *o, const struct llm_engine *eng
 {
 	unsigned int flags =
 		(o->no_bos ? 0 : LLM_TOKENIZE_BOS) | (o->special ? LLM_TOKENIZE_SPECIAL : 0);
-	size_t bytes = o->file ? 0 : strlen(o->prompt);
-	char *read = NULL;
+	size_t bytes;
+	char *text = read_text(o, &bytes);
 	int err;
 
-	if (o->file)
-		read = tool_read_file(o->file, &bytes);
-	else if (!o->no_escape)
-		read = escapes_decode(o->prompt, &bytes);
-	if (!read && (o->file || !o->no_escape))
+	if (text && o->context)
+		text = add_context(o->context, text, &bytes);
+	if (!text)
 		return 1;
-	err = tokens_from_text(engine, read ? read : o->prompt, bytes, flags, list);
-	free(read);
+	err = tokens_from_text(engine, text, bytes, flags, list);
+	free(text);
 	if (!err && !list->n)
 		err = tool_fail("the prompt is empty: give at least one character");
 	return err;
@@ -205,8 +255,35 @@ static int write_token(void *ud, const struct llm_generated *token)
 	       stop_seen(out->stop, token->text, token->text_bytes);
 }
 
+/* Says once why there is no history, if there should be one: before the prompt, or after an answer
+ * that could not be stored. */
+static void warn_of_history(const struct llm_drafter *drafter)
+{
+	static bool warned;
+	struct llm_drafter_stats stats;
+
+	llm_drafter_stats(drafter, &stats);
+	if (*stats.history_error && !warned)
+		fprintf(stderr, "llm-cli: warning: no history: %s\n", stats.history_error);
+	warned |= *stats.history_error;
+}
+
+/* *@drafter stays NULL with draft none. 0, or 1 after a message. */
+static int make_drafter(const struct cli_options *o, struct llm_engine *engine,
+			struct llm_drafter **drafter)
+{
+	const struct llm_drafter_options opts = { .history = o->history };
+
+	if (llm_engine_info(engine)->choices.draft == LLM_DRAFT_NONE)
+		return 0;
+	if (llm_drafter_create(engine, &opts, drafter))
+		return tool_fail("%s", llm_error());
+	warn_of_history(*drafter);
+	return 0;
+}
+
 static int generate(struct cli_output *out, struct llm_session *s, struct llm_sampler *sampler,
-		    const struct token_list *prompt)
+		    struct llm_drafter *drafter, const struct token_list *prompt)
 {
 	const struct llm_generate_options opts = {
 		.max_tokens = out->o->n_predict,
@@ -214,6 +291,7 @@ static int generate(struct cli_output *out, struct llm_session *s, struct llm_sa
 		.ignore_end = out->o->ignore_eos,
 		.token = write_token,
 		.ud = out,
+		.drafter = drafter,
 	};
 	unsigned int n_ctx = llm_session_n_ctx(s);
 	struct llm_generate_result result;
@@ -235,6 +313,8 @@ static int generate(struct cli_output *out, struct llm_session *s, struct llm_sa
 			"llm-cli: stopped, the context of %u tokens is full: give -c a larger "
 			"one\n",
 			n_ctx);
+	if (drafter)
+		warn_of_history(drafter);
 	return status;
 }
 
@@ -242,6 +322,7 @@ static int run(struct cli_options *o, struct llm_engine *engine, uint64_t load_n
 {
 	struct llm_sampler *sampler = NULL;
 	struct llm_session *s = NULL;
+	struct llm_drafter *drafter = NULL;
 	struct token_list prompt = { 0 };
 	struct timeline *timeline = NULL;
 	struct cli_output out = { .o = o, .stop = &o->stop, .newline = true };
@@ -253,6 +334,8 @@ static int run(struct cli_options *o, struct llm_engine *engine, uint64_t load_n
 		status = tool_fail("%s", llm_error());
 	if (!status)
 		status = sampling_create(&o->sampling, engine, llm_session_n_ctx(s), &sampler);
+	if (!status)
+		status = make_drafter(o, engine, &drafter);
 	if (!status && o->timeline)
 		status = !(timeline = timeline_open(o->timeline)) ||
 			 timeline_listen(timeline, llm_engine_info(engine)->type, s);
@@ -260,12 +343,13 @@ static int run(struct cli_options *o, struct llm_engine *engine, uint64_t load_n
 	if (!status && o->stats)
 		llm_session_measure(s, true);
 	if (!status)
-		status = generate(&out, s, sampler, &prompt);
+		status = generate(&out, s, sampler, drafter, &prompt);
 	if (!status && o->stats)
-		stats_print(engine, s, load_ns);
+		stats_print(engine, s, drafter, load_ns);
 	if (timeline && timeline_close(timeline))
 		status = 1;
 	llm_sampler_free(sampler);
+	llm_drafter_free(drafter);
 	llm_session_free(s);
 	stop_free(&o->stop);
 	free(prompt.ids);

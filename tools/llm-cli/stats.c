@@ -192,6 +192,33 @@ static void print_switching(const struct llm_engine_info *info, const struct llm
 		(double)s->graph_peak_bytes / 1024);
 }
 
+/* Prints what drafts brought and cost. */
+static void print_draft(const struct llm_drafter *drafter, uint64_t decode_ns)
+{
+	struct llm_drafter_stats d;
+
+	if (!drafter)
+		return;
+	llm_drafter_stats(drafter, &d);
+	fprintf(stderr,
+		"draft    %s: %" PRIu64 " tokens in %" PRIu64 " steps, %.2f a step; %.1f nodes in "
+		"each of %" PRIu64 " trees; %.3f ms a token\n",
+		llm_choice_name(LLM_CHOICE_DRAFT, d.draft), d.tokens, d.steps,
+		d.steps ? (double)d.tokens / (double)d.steps : 0,
+		d.trees ? (double)(d.nodes - (d.steps - d.trees)) / (double)d.trees : 0, d.trees,
+		d.tokens ? ms(decode_ns + d.draft_ns) / (double)d.tokens : 0);
+	fprintf(stderr,
+		"         drafting %.4f ms a step; calibration of %" PRIu64
+		" positions %.3f ms, of which the output matrix %.3f; %" PRIu64
+		" rejected tokens kept\n",
+		d.steps ? ms(d.draft_ns) / (double)d.steps : 0, d.calibrated,
+		ms(d.head_ns + d.reduce_ns + d.store_ns), ms(d.head_ns), d.reused);
+	fprintf(stderr,
+		"         from %" PRIu64 " tokens of context and %" PRIu64
+		" of past answers, %.2f MiB\n",
+		d.context_tokens, d.history_tokens, mib(d.bytes));
+}
+
 /* Waits until the cache of panels is made, if it is being made. */
 static void print_cache(struct llm_engine *engine)
 {
@@ -206,7 +233,8 @@ static void print_cache(struct llm_engine *engine)
 			cache.path, (double)cache.bytes / (1 << 20));
 }
 
-void stats_print(struct llm_engine *engine, const struct llm_session *s, uint64_t load_ns)
+void stats_print(struct llm_engine *engine, const struct llm_session *s,
+		 const struct llm_drafter *drafter, uint64_t load_ns)
 {
 	const struct llm_engine_info *info = llm_engine_info(engine);
 	struct npu_device *dev = llm_engine_device(engine);
@@ -224,6 +252,7 @@ void stats_print(struct llm_engine *engine, const struct llm_session *s, uint64_
 		(double)st.prefill_ns / 1e9, per_second(st.prefill_tokens, st.prefill_ns));
 	fprintf(stderr, "decode   %" PRIu64 " tokens in %.3f s, %.2f t/s\n", st.decode_tokens,
 		(double)st.decode_ns / 1e9, per_second(st.decode_tokens, st.decode_ns));
+	print_draft(drafter, st.decode_ns + st.tree.ns + st.tree.keep_ns);
 	if (dev) {
 		struct npu_device_counts counts;
 
