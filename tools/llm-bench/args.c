@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* The command line of llm-bench: lists and ranges, as llama-bench takes them. */
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -21,6 +22,9 @@ enum {
 	OPT_TIMELINE,
 	OPT_JITTER,
 	OPT_BREAKDOWN,
+	OPT_TASKS,
+	OPT_ACCEPTANCE,
+	OPT_ACCEPTANCE_OUT,
 };
 
 static const char usage[] =
@@ -56,6 +60,13 @@ static const struct option_def options[] = {
 	  .doc = "on the virtual clock, durations vary by up to this fraction (default: 0)" },
 	{ OPT_BREAKDOWN, "breakdown", NULL,
 	  .doc = "measure which kinds of work a token's time goes into, for json" },
+	{ OPT_TASKS, "tasks", "FILE",
+	  .doc = "measure decoding of a file's tasks with --draft, by turns with plain decoding" },
+	{ OPT_ACCEPTANCE, "acceptance", "FILE",
+	  .doc = "measure decoding as if a recorded share of drafts were accepted, by turns with "
+		 "plain decoding" },
+	{ OPT_ACCEPTANCE_OUT, "acceptance-out", "FILE",
+	  .doc = "record for --acceptance what becomes of the drafts of --tasks" },
 	{ OPT_TIMELINE, "timeline", "FILE",
 	  .doc = "write what ran when to FILE, for Perfetto's UI; without warm-up" },
 	{ OPT_DRY_RUN, "dry-run", NULL,
@@ -183,6 +194,12 @@ static int parse_engine(struct bench_args *args, int c, const char *value)
 	return engine_option(&args->base, c, value);
 }
 
+static int open_trace(struct bench_args *args, const char *path)
+{
+	args->trace_out = fopen(path, "we");
+	return args->trace_out ? 0 : tool_fail("%s: %s", path, strerror(errno));
+}
+
 static int parse_one(void *ud, int c, const char *value)
 {
 	struct bench_args *args = ud;
@@ -224,6 +241,12 @@ static int parse_one(void *ud, int c, const char *value)
 	case OPT_BREAKDOWN:
 		args->breakdown = true;
 		return 0;
+	case OPT_TASKS:
+		return tasks_read(&args->tasks, value);
+	case OPT_ACCEPTANCE:
+		return trace_read(&args->trace, value);
+	case OPT_ACCEPTANCE_OUT:
+		return open_trace(args, value);
 	case OPT_JITTER:
 		return tool_parse_float("--jitter", value, 0, 0.99f, &args->jitter);
 	}
@@ -256,9 +279,10 @@ static int complete_soc(struct bench_args *args)
 /* Completes lists that were not given by one default value, except settings, which stay empty. */
 static int complete(struct bench_args *args)
 {
-	int err = set_default(&args->n_prompt, 512);
+	bool drafts = args->tasks.n || args->trace.n;
+	int err = set_default(&args->n_prompt, drafts ? 0 : 512);
 
-	err = err ?: set_default(&args->n_gen, 128);
+	err = err ?: set_default(&args->n_gen, drafts ? 0 : 128);
 	err = err ?: set_default(&args->n_depth, 0);
 	err = err ?: expand_presets(args);
 	if (!err)
@@ -300,6 +324,10 @@ void bench_args_free(struct bench_args *args)
 		free(args->models[i]);
 	for (size_t i = 0; i < args->n_shapes; i++)
 		free(args->shapes[i]);
+	tasks_free(&args->tasks);
+	trace_free(&args->trace);
+	if (args->trace_out)
+		fclose(args->trace_out);
 	free(args->models);
 	free(args->shapes);
 	free(args->pairs);

@@ -21,6 +21,7 @@ static const struct bench_field fixed_fields[] = {
 	{ "n_prompt", "INTEGER" },
 	{ "n_gen", "INTEGER" },
 	{ "n_depth", "INTEGER" },
+	{ "task", "TEXT" },
 	{ "test_time", "TEXT" },
 	{ "avg_ns", "INTEGER" },
 	{ "stddev_ns", "INTEGER" },
@@ -83,6 +84,12 @@ static const struct bench_field fixed_fields[] = {
 	{ "panels_cache", "TEXT" },
 	{ "recall", "REAL" },
 	{ "accepted_per_step", "REAL" },
+	{ "draft_nodes", "REAL" },
+	{ "token_ms", "REAL" },
+	{ "plain_token_ms", "REAL" },
+	{ "draft_ms", "REAL" },
+	{ "calibrate_ms", "REAL" },
+	{ "calibrate_head_ms", "REAL" },
 	{ "graph_switch_ms", "REAL" },
 	{ "graph_load_ms", "REAL" },
 	{ "graph_bytes", "INTEGER" },
@@ -158,9 +165,15 @@ void bench_test_name(const struct bench_test *test, char *name, size_t bytes)
 {
 	char pp[16] = "", tg[16] = "", depth[24] = "";
 
-	if (test->n_prompt)
+	if (test->kind) {
+		snprintf(name, bytes, "%s", test->kind);
+		return;
+	}
+	if (test->replay)
+		snprintf(pp, sizeof(pp), "replay");
+	else if (test->n_prompt)
 		snprintf(pp, sizeof(pp), "pp%u", test->n_prompt);
-	if (test->n_gen)
+	if (test->n_gen && !test->replay)
 		snprintf(tg, sizeof(tg), "tg%u", test->n_gen);
 	if (test->n_depth)
 		snprintf(depth, sizeof(depth), " @ d%u", test->n_depth);
@@ -217,6 +230,7 @@ static void add_model(struct json_object *o, const struct bench_result *r)
 	add(o, "n_prompt", json_out_u64(r->test.n_prompt));
 	add(o, "n_gen", json_out_u64(r->test.n_gen));
 	add(o, "n_depth", json_out_u64(r->test.n_depth));
+	add(o, "task", json_out_string(r->test.kind));
 	add(o, "test_time", utc(r->time));
 }
 
@@ -406,6 +420,26 @@ static void add_start(struct json_object *o, const struct bench_result *r)
 	    json_out_string(r->cache.state ? llm_panels_state_name(r->cache.state) : NULL));
 }
 
+/* Drafts, of tasks and replays; null without them. */
+static void add_draft(struct json_object *o, const struct bench_result *r)
+{
+	const struct bench_draft *d = &r->draft;
+	double tokens = (double)r->test.n_gen * r->n, steps = (double)d->steps;
+	bool by_turns = d->plain_ns, drafts = d->steps;
+
+	add(o, "accepted_per_step", drafts ? json_out_double((double)d->tokens / steps) : NULL);
+	add(o, "draft_nodes", drafts ? json_out_double((double)d->nodes / steps) : NULL);
+	add(o, "token_ms", drafts ? json_out_double((double)d->ns / 1e6 / tokens) : NULL);
+	add(o, "plain_token_ms",
+	    by_turns ? json_out_double((double)d->plain_ns / 1e6 / tokens) : NULL);
+	add(o, "draft_ms",
+	    drafts && !r->test.replay ? json_out_double((double)d->draft_ns / 1e6 / steps) : NULL);
+	add(o, "calibrate_ms",
+	    d->calibrate_ns ? json_out_double((double)d->calibrate_ns / r->n / 1e6) : NULL);
+	add(o, "calibrate_head_ms",
+	    d->calibrate_ns ? json_out_double((double)d->head_ns / r->n / 1e6) : NULL);
+}
+
 /* ---- cold starts ---- */
 
 static void add_ms(struct json_object *o, const char *name, uint64_t ns)
@@ -507,6 +541,7 @@ static void add_costs(struct json_object *o, const struct bench_result *r)
 	add_shadow(o, r);
 	add_attention(o, r);
 	add_start(o, r);
+	add_draft(o, r);
 	add_switching(o, r);
 	add(o, "output_sha256", json_out_string(*r->output_sha256 ? r->output_sha256 : NULL));
 	add(o, "predictor", json_out_string(r->predictor));

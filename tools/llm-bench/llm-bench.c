@@ -27,19 +27,39 @@ struct bench {
 
 /* ---- the matrix ------------------------------------------------------------------------------ */
 
-static int add_test(struct bench *b, unsigned int n_prompt, unsigned int n_gen,
-		    unsigned int n_depth)
+static int append_test(struct bench *b, const struct bench_test *test)
 {
 	struct bench_test *tests;
 
-	if (!n_prompt && !n_gen)
-		return 0;
 	tests = realloc(b->tests, (b->n_tests + 1) * sizeof(*tests));
 	if (!tests)
 		return tool_fail("no memory for %zu tests", b->n_tests + 1);
 	b->tests = tests;
-	tests[b->n_tests++] = (struct bench_test){ n_prompt, n_gen, n_depth };
+	tests[b->n_tests++] = *test;
 	return 0;
+}
+
+static int add_test(struct bench *b, unsigned int n_prompt, unsigned int n_gen,
+		    unsigned int n_depth)
+{
+	const struct bench_test test = { .n_prompt = n_prompt, .n_gen = n_gen, .n_depth = n_depth };
+
+	return n_prompt || n_gen ? append_test(b, &test) : 0;
+}
+
+/* The kinds of tasks, and the replay of a trace at each depth. */
+static int add_draft_tests(struct bench *b)
+{
+	const struct bench_args *a = b->args;
+	const char *kind;
+	int err = 0;
+
+	for (size_t i = 0; (kind = tasks_kind(&a->tasks, i)) && !err; i++)
+		err = append_test(b, &(struct bench_test){ .kind = kind });
+	for (size_t d = 0; d < a->n_depth.n && a->trace.n && !err; d++)
+		err = append_test(
+			b, &(struct bench_test){ .n_depth = a->n_depth.v[d], .replay = true });
+	return err;
 }
 
 static int make_tests(struct bench *b)
@@ -57,6 +77,7 @@ static int make_tests(struct bench *b)
 		for (size_t i = 0; i < a->n_pairs && !err; i++)
 			err = add_test(b, a->pairs[i].n_prompt, a->pairs[i].n_gen, n_depth);
 	}
+	err = err ?: add_draft_tests(b);
 	if (!err && !b->n_tests)
 		err = tool_usage("nothing to measure: -p and -n are 0 and there is no -pg");
 	return err;

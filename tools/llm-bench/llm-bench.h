@@ -5,6 +5,8 @@
  *	llm-bench.c	the matrix: engines, and the tests on each
  *	args.c		the command line
  *	run.c		one test: prompts, repetitions, measurements
+ *	run_tasks.c	a test of tasks with drafts (tasks.h)
+ *	replay.c	a test that replays a trace of drafts
  *	fields.c	a result as named fields
  *	output.c	fields as md, csv, json, jsonl, sql
  */
@@ -16,6 +18,7 @@
 #include "options.h"
 #include "prompts.h"
 #include "range.h"
+#include "tasks.h"
 #include "timeline.h"
 #include "tokens.h"
 
@@ -31,6 +34,19 @@ enum bench_format {
 struct bench_pair {
 	unsigned int n_prompt, n_gen;
 };
+
+/* What became of the drafts of a generation. */
+struct bench_trace {
+	struct bench_trace_step {
+		unsigned int nodes, tokens; /* of a step's tree; accepted, with the one behind */
+	} * steps;
+	size_t n;
+	uint64_t tokens;
+};
+/* A line for each step: nodes and tokens. 0, or 1 after a message. Call trace_free() in either
+ * case. */
+int trace_read(struct bench_trace *trace, const char *path);
+void trace_free(struct bench_trace *trace);
 
 struct bench_args {
 	char **models;
@@ -53,6 +69,9 @@ struct bench_args {
 	size_t n_shapes;
 	bool wall_clock; /* --clock wall was given */
 	const char *timeline_path; /* NULL: none */
+	struct bench_tasks tasks;
+	struct bench_trace trace; /* to be replayed */
+	FILE *trace_out; /* where the steps of tasks are written; NULL: nowhere */
 };
 
 /* Returns 0 to go on, or 1 to exit with *@status. Call bench_args_free() in either case. */
@@ -67,6 +86,16 @@ struct bench_config {
 
 struct bench_test {
 	unsigned int n_prompt, n_gen, n_depth;
+	const char *kind; /* of tasks; NULL: none */
+	bool replay; /* of the trace */
+};
+
+/* Decoding with drafts beside plain decoding. Sums over the repetitions. */
+struct bench_draft {
+	uint64_t steps, nodes, tokens;
+	uint64_t ns, plain_ns; /* of decoding the same tokens */
+	uint64_t draft_ns; /* of drafting, the host's */
+	uint64_t calibrate_ns, head_ns; /* of calibration; the output matrix's part of it */
 };
 
 /* The result of a test. Counts are sums over the repetitions, without warm-up and depth. */
@@ -97,6 +126,7 @@ struct bench_result {
 	struct llm_switching_stats switching;
 	struct llm_cold_stats cold; /* of the last repetition that started cold; ns 0: none did */
 	struct llm_panels_cache cache; /* of the first repetition, or of one where it failed */
+	struct bench_draft draft; /* of tasks and replays */
 };
 
 /* What all tests of one engine share. */
@@ -118,7 +148,12 @@ int bench_run(struct bench_tokens *tokens, const struct bench_config *config,
 	      const struct bench_test *test, uint64_t load_peak_bytes, struct timeline *timeline,
 	      bench_progress_fn progress, void *ud, struct bench_result *result);
 
-/* "pp512", "tg128 @ d64", "pp64+tg32" */
+/* bench_run() for tasks, and for a replay: set n_gen and what was measured. 0, or 1 after a
+ * message. */
+int bench_run_tasks(struct bench_tokens *tokens, struct bench_result *r);
+int bench_run_replay(struct bench_tokens *tokens, struct bench_result *r);
+
+/* "pp512", "tg128 @ d64", "pp64+tg32", "summary", "replay" */
 void bench_test_name(const struct bench_test *test, char *name, size_t bytes);
 
 /* Mean and sample standard deviation, which is NaN for one sample. */

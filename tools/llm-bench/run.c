@@ -357,6 +357,17 @@ static int prepare(struct run *run, struct bench_tokens *tokens, const struct be
 	return begin_session(run, tokens);
 }
 
+/* A test of tasks, or a replay. */
+static int run_drafts(struct bench_tokens *tokens, bench_progress_fn progress, void *ud,
+		      struct bench_result *r)
+{
+	r->samples_ns = calloc(r->n, sizeof(*r->samples_ns));
+	if (!r->samples_ns)
+		return tool_fail("no memory for the results");
+	progress(ud, &r->test, 0);
+	return r->test.kind ? bench_run_tasks(tokens, r) : bench_run_replay(tokens, r);
+}
+
 int bench_run(struct bench_tokens *tokens, const struct bench_config *config,
 	      const struct bench_test *test, uint64_t load_peak_bytes, struct timeline *timeline,
 	      bench_progress_fn progress, void *ud, struct bench_result *result)
@@ -385,6 +396,8 @@ int bench_run(struct bench_tokens *tokens, const struct bench_config *config,
 		.dry = dry,
 		.predictor = config->opts.predictor,
 	};
+	if (test->kind || test->replay)
+		return run_drafts(tokens, progress, ud, result);
 	status = prepare(&run, tokens, test, dry, result);
 	if (!status)
 		status = measure(&run, &around,
