@@ -17,15 +17,30 @@
 /* The number of tiles to come, before a command's parts. */
 #define PARTS_HDR 64
 
-static bool has_mask(const struct fw_cmd *c)
+static bool is_mask(const struct fw_cmd *c)
 {
 	return c->u.hdr.op == VNPU_OP_ATTN_MASK;
+}
+
+static bool has_mask(const struct fw_cmd *c)
+{
+	return is_mask(c) && c->u.attn_mask.mask.slot != VNPU_SLOT_NONE;
 }
 
 /* The number of operand y. */
 static unsigned int attn_y(const struct fw_cmd *c)
 {
-	return has_mask(c) ? 4 : 3;
+	return is_mask(c) ? 4 : 3;
+}
+
+/* The first key that tiles read for row @row and those after it: by its window, even if a mask
+ * leaves no other row of the command. */
+static uint64_t oldest_key(const struct fw_cmd *c, uint64_t row)
+{
+	uint64_t keys = c->pos + (has_mask(c) ? 0 : row) + 1,
+		 window = is_mask(c) ? c->u.attn_mask.window : 0;
+
+	return window && keys > window ? (keys - window) / FW_ATTN_BLOCK * FW_ATTN_BLOCK : 0;
 }
 
 /* @q_cols: columns of all heads together. */
@@ -61,9 +76,10 @@ static void cut_attn(struct decoder *d, struct fw_cmd *c, uint64_t keys)
 	const struct vnpu_cmd_attn *m = &c->u.attn;
 	struct fw_region *r = &d->prog->regions[d->prog->nr_regions - 1];
 	uint64_t queries = (uint64_t)m->rows * (m->heads / m->kv_heads);
-	uint64_t segments = div_up(keys, FW_ATTN_SEGMENT), fit, heads = 1;
+	uint64_t first = oldest_key(c, 0) / FW_ATTN_SEGMENT,
+		 segments = div_up(keys, FW_ATTN_SEGMENT) - first, fit, heads = 1;
 
-	fit = FW_TILE_MACS / (2 * m->head_dim * keys);
+	fit = FW_TILE_MACS / (2 * m->head_dim * (keys - first * FW_ATTN_SEGMENT));
 	c->tile_rows = fw_attn_tile(m->head_dim, queries * m->kv_heads);
 	c->nr_segments = 1;
 	if (queries <= fw_attn_queries(m->head_dim)) {
@@ -86,6 +102,21 @@ static void cut_attn(struct decoder *d, struct fw_cmd *c, uint64_t keys)
 	c->nr_tiles = c->nr_segments * div_up(m->kv_heads, heads) * div_up(queries, c->tile_rows);
 }
 
+/* Mask and cap; any window is valid. */
+static int check_mask(struct decoder *d, struct fw_cmd *c)
+{
+	const struct vnpu_cmd_attn_mask *m = &c->u.attn_mask;
+
+	CHECK(fw_check_finite(d, "cap", m->cap));
+	if (m->cap < 0)
+		return fw_refuse(d, "cap is negative");
+	if (has_mask(c))
+		return fw_check_operand(d, c, 3, m->attn.rows * 8ull, 8);
+	if (m->mask.reserved || m->mask.offset)
+		return fw_refuse(d, "mask: absent, but not all 0");
+	return 0;
+}
+
 static int check_attn(struct decoder *d, struct fw_cmd *c, uint64_t *cost)
 {
 	const struct vnpu_cmd_attn *m = &c->u.attn;
@@ -97,6 +128,8 @@ static int check_attn(struct decoder *d, struct fw_cmd *c, uint64_t *cost)
 		return fw_refuse(d, "unknown kv_type %u", m->kv_type);
 	CHECK(check_heads(d, c, q_cols));
 	CHECK(fw_check_finite(d, "scale", m->scale));
+	if (is_mask(c))
+		CHECK(check_mask(d, c));
 	CHECK(fw_check_param(d, "pos", m->pos_param, VNPU_MAX_DIM, &c->pos));
 	keys = c->pos + m->rows;
 	if (keys > m->ctx_rows)
@@ -105,10 +138,9 @@ static int check_attn(struct decoder *d, struct fw_cmd *c, uint64_t *cost)
 	CHECK(fw_check_matrix(d, c, 0, m->rows, q_cols, m->ldq));
 	CHECK(fw_check_cache(d, c, 1, m->ctx_rows, kv_cols, m->ldk, m->kv_type));
 	CHECK(fw_check_cache(d, c, 2, m->ctx_rows, kv_cols, m->ldv, m->kv_type));
-	if (has_mask(c))
-		CHECK(fw_check_operand(d, c, 3, m->rows * 8ull, 8));
 	CHECK(fw_check_matrix(d, c, attn_y(c), m->rows, q_cols, m->ldy));
 	cut_attn(d, c, keys);
+	keys -= oldest_key(c, 0);
 	/* Less than 2^24 x 2^24 x 2^5. The second term: each tile widens each block of 64 keys. */
 	*cost = m->rows * q_cols / 8 * (keys / 4 + 1) +
 		c->nr_tiles / c->nr_segments * (keys / 64 + 1) * m->head_dim * 512;
@@ -121,7 +153,7 @@ static int prepare_attn(struct fw_tile *t, uint64_t index)
 	uint64_t group = m->heads / m->kv_heads, queries = m->rows * group,
 		 per_tile = t->cmd->tile_rows, bytes = m->head_dim * 4ull;
 	uint64_t tiles = div_up(queries, per_tile), across = div_up(m->kv_heads, t->cmd->tile_cols);
-	uint64_t first, rows, begin = 0, keys, head_bytes = VNPU_KV_BYTES(m->kv_type, m->head_dim);
+	uint64_t first, rows, begin, keys, head_bytes = VNPU_KV_BYTES(m->kv_type, m->head_dim);
 	uint64_t k_row_bytes = VNPU_KV_BYTES(m->kv_type, m->ldk),
 		 v_row_bytes = VNPU_KV_BYTES(m->kv_type, m->ldv);
 
@@ -136,11 +168,13 @@ static int prepare_attn(struct fw_tile *t, uint64_t index)
 	first = t->row / group;
 	rows = (t->row + t->rows - 1) / group - first + 1;
 	keys = t->cmd->pos + first + rows;
+	begin = oldest_key(t->cmd, first);
 	if (t->cmd->nr_segments > 1) {
-		begin = t->segment * FW_ATTN_SEGMENT;
+		t->segment += oldest_key(t->cmd, 0) / FW_ATTN_SEGMENT;
 		/* A mask counts keys without the rows between them. */
-		if (!has_mask(t->cmd) || begin + FW_ATTN_SEGMENT <= t->cmd->pos)
-			keys = min_u64(keys, begin + FW_ATTN_SEGMENT);
+		if (!has_mask(t->cmd) || (t->segment + 1) * FW_ATTN_SEGMENT <= t->cmd->pos)
+			keys = min_u64(keys, (t->segment + 1) * FW_ATTN_SEGMENT);
+		begin = begin > t->segment * FW_ATTN_SEGMENT ? begin : t->segment * FW_ATTN_SEGMENT;
 	}
 	tile_touch(t, 0, first * m->ldq * 4ull + t->col * group * bytes,
 		   (rows - 1) * m->ldq * 4ull + t->cols * group * bytes);
@@ -177,6 +211,8 @@ static struct fw_attn attn_of(const struct fw_tile *t, uint64_t col, uint64_t he
 		.nr_q = t->rows,
 		.pos = t->cmd->pos,
 		.mask = has_mask(t->cmd) ? tile_at(t, 3) : NULL,
+		.window = is_mask(t->cmd) ? t->cmd->u.attn_mask.window : 0,
+		.cap = is_mask(t->cmd) ? t->cmd->u.attn_mask.cap : 0,
 		.k = (uint8_t *)tile_at(t, 1) + col * head_bytes,
 		.v = (uint8_t *)tile_at(t, 2) + col * head_bytes,
 		.k_row_bytes = VNPU_KV_BYTES(m->kv_type, m->ldk),
@@ -194,6 +230,7 @@ static void run_attn(void *arg)
 	const struct vnpu_cmd_attn *m = &t->cmd->u.attn;
 	struct fw_attn a = attn_of(t, t->col, t->cols);
 	_Atomic uint64_t *left;
+	uint64_t first;
 	float *parts;
 
 	if (t->cmd->nr_segments == 1) {
@@ -202,13 +239,15 @@ static void run_attn(void *arg)
 	}
 	left = (_Atomic uint64_t *)(t->job->parts + t->cmd->parts);
 	parts = (float *)(t->job->parts + t->cmd->parts + PARTS_HDR);
-	a.part = parts +
-		 (t->segment * m->kv_heads + t->col) * t->rows * fw_attn_part_floats(m->head_dim);
+	first = oldest_key(t->cmd, 0) / FW_ATTN_SEGMENT;
+	a.part = parts + ((t->segment - first) * m->kv_heads + t->col) * t->rows *
+				 fw_attn_part_floats(m->head_dim);
 	t->k->attn(&a, t->scratch);
 	if (atomic_fetch_sub_explicit(left, 1, memory_order_acq_rel) > 1)
 		return;
 	a = attn_of(t, 0, m->kv_heads);
 	a.part = parts;
+	a.segment = first;
 	t->k->attn_fold(&a);
 }
 
@@ -219,6 +258,19 @@ static void begin_attn(const struct fw_cmd *c, uint8_t *parts)
 				      memory_order_relaxed);
 }
 
+/* Of the keys that @rows rows attend to, on average; a mask hides none from the modelled NPU. */
+static double seen_keys(const struct fw_cmd *c)
+{
+	const struct vnpu_cmd_attn *m = &c->u.attn;
+	uint64_t window = is_mask(c) ? c->u.attn_mask.window : 0, below;
+
+	if (!window || window >= c->pos + m->rows)
+		return (double)c->pos + (m->rows + 1.0) / 2;
+	/* As many rows attend to fewer: by 1, 2, ... */
+	below = window > c->pos + 1 ? window - c->pos - 1 : 0;
+	return (double)window - (double)below * ((double)below + 1) / 2 / m->rows;
+}
+
 static struct npu_cost time_attn(const struct soc_npu *npu, const struct fw_cmd *c)
 {
 	const struct vnpu_cmd_attn *m = &c->u.attn;
@@ -226,14 +278,18 @@ static struct npu_cost time_attn(const struct soc_npu *npu, const struct fw_cmd 
 		.rows = m->rows,
 		.heads = m->heads,
 		.head_dim = m->head_dim,
-		.ctx = (double)c->pos + (m->rows + 1.0) / 2,
+		.ctx = seen_keys(c),
 		.type = NPU_TIME_F16,
 		.kv_bits = fw_kv_bits(m->kv_type),
 	};
-	struct npu_cost cost = npu_time_attention(npu, &op);
+	struct npu_cost cost = npu_time_attention(npu, &op), cap;
 
 	if (has_mask(c))
 		cost.dram_bytes += m->rows * 8.0;
+	if (is_mask(c) && c->u.attn_mask.cap > 0) {
+		cap = fw_vector_time(npu, op.ctx * m->rows * m->heads, FLOAT_OPS_CAP, 0, 0);
+		cost.ns += cap.ns;
+	}
 	return cost;
 }
 

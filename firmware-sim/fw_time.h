@@ -19,7 +19,8 @@
  *	MATMUL_KQ	as MATMUL_W4 with the width of the type's numbers and its groups
  *	ATTN		npu_time_attention(): F16, over the average number of cache rows that
  *			its queries attend to (shadowAttn 3.4)
- *	ATTN_MASK	as ATTN: the modelled NPU multiplies what a mask hides too
+ *	ATTN_MASK	as ATTN over the rows inside its window: the modelled NPU multiplies what a
+ *			mask hides too; a cap takes the vector engine's time for each score
  *	QK_I8		the first half of that, INT8, over all columns that the last row gets; of
  *			commands that follow one another between two barriers only the first has
  *			the set-up (shadowAttn 3.4)

@@ -175,14 +175,16 @@ const struct isa_op isa_ops[ISA_NR_OPS] = {
 		IN(attn, q, F32, "[rows][heads*head_dim]", "ldq"),
 		IN(attn, k, KV, "[ctx_rows][kv_heads*head_dim]", "ldk"),
 		IN(attn, v, KV, "[ctx_rows][kv_heads*head_dim]", "ldv"),
-		IN(attn_mask, mask, MASKS, "[rows]", NULL),
+		OPTIONAL(attn_mask, mask, MASKS, "[rows]"),
 		OUT(attn, y, F32, "[rows][heads*head_dim]", "ldy"),
 	},
 	[VNPU_OP_ATTN_MASK].fields = {
 		U32(attn, rows), U32(attn, heads), U32(attn, kv_heads), U32(attn, head_dim),
 		U32(attn, ctx_rows), U32(attn, ldq), U32(attn, ldk), U32(attn, ldv), U32(attn, ldy),
 		FIELD(attn, scale, FLOAT, "scale", NULL),
-		FIELD(attn, kv_type, NAMED, "kv", KV_TYPES), PARAM(attn, pos),
+		FIELD(attn, kv_type, NAMED, "kv", KV_TYPES),
+		FIELD(attn_mask, window, U32_OR_NONE, "window", NULL),
+		FIELD(attn_mask, cap, FLOAT_OR_NONE, "cap", NULL), PARAM(attn, pos),
 	},
 
 	[VNPU_OP_MATMUL_W4].flags = MATMUL_FLAGS,

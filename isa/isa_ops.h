@@ -13,7 +13,7 @@
 #include <npu/vnpu_isa.h>
 
 #define ISA_MAX_OPERANDS 5
-#define ISA_MAX_FIELDS 12
+#define ISA_MAX_FIELDS 14
 
 /* Type of an operand. */
 enum isa_type {

@@ -99,13 +99,16 @@ struct fw_attn {
 	 * those with bit j set, and its own; its keys are counted without the others. head_dim is
 	 * at most VNPU_MASK_HEAD_DIM. NULL: to all. */
 	const uint64_t *mask;
+	uint32_t window; /* of those the last so many; 0: all */
+	float cap; /* of scores; 0: none */
 	const void *k, *v; /* of the first KV head */
 	size_t k_row_bytes, v_row_bytes; /* distance between rows of the cache */
 	uint32_t kv_type; /* enum vnpu_kv_type */
 	uint32_t head_dim;
 	float scale;
 	/* attn(): NULL, or [heads][nr_q][fw_attn_part_floats()] for the sums over @segment only.
-	 * attn_fold(): [segments][heads][nr_q][fw_attn_part_floats()]. */
+	 * attn_fold(): [segments][heads][nr_q][fw_attn_part_floats()], those from @segment on; no
+	 * query attends to a key before them. */
 	float *part;
 	uint64_t segment;
 };
@@ -152,6 +155,7 @@ struct fw_add_outliers {
 
 #define FW_ATTN_MAX_QUERIES 96
 #define FW_ATTN_SEGMENT 512
+#define FW_ATTN_BLOCK 64 /* keys that a tile reads at a time, from a multiple on */
 
 /* A query's sums over a segment: [head_dim rounded up to 16], 16 sums of weights, the maximum. */
 static inline size_t fw_attn_part_floats(uint32_t head_dim)

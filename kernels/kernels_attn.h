@@ -9,15 +9,17 @@
  * it, or left to attn_fold() if other tiles compute the other segments. A tile of several heads
  * takes them in turn, block by block: so it reads the cache in order, whole rows at a time.
  *
- * With a mask, a query's keys are the rows that it attends to, counted without the others. Blocks
- * of rows that all queries attend to are as without one. From the block on in which the mask
- * begins, the rows of each query's keys are copied to where they would be without the others.
+ * With a mask, a query's keys are the rows that it leaves, counted without the others. Blocks of
+ * rows that all queries attend to are as without one. In those in which the mask or, with a mask, a
+ * window begins, the rows of each query's keys are copied to where they would be without the
+ * others. A window leaves a query the last of its keys, from w->from on.
  *
  * The operations for a query, and so its bits, depend only on its own keys:
  *
  *	score	a sum over the head's elements in order, each step a fused
- *		multiply-add, then times the scale; of Q8_0 such a sum over the
- *		integers of each block of 32, which fma(sum, block's scale, score) adds
+ *		multiply-add, then times the scale, then capped as by ACT; of Q8_0 such
+ *		a sum over the integers of each block of 32, which fma(sum, block's
+ *		scale, score) adds
  *	weight	exp(score - the segment's maximum so far); 0 below exp(-87)
  *	total	16 sums by key modulo 16, the four of a block added as (0 + 1) + (2 + 3);
  *		reduced by halves at the end
@@ -31,7 +33,7 @@
 /* Smaller weights would be subnormal numbers, which are slow and contribute nothing. */
 #define ATTN_EXP_MIN (-87.0f)
 
-_Static_assert(FW_ATTN_SEGMENT % ATTN_KEYS == 0, "whole blocks");
+_Static_assert(FW_ATTN_SEGMENT % ATTN_KEYS == 0 && FW_ATTN_BLOCK == ATTN_KEYS, "whole blocks");
 
 /* Sums over keys of each query: [heads * nr_q], the queries of a head side by side. */
 struct attn_sums {
@@ -59,8 +61,10 @@ struct attn_work {
 	struct attn_sums now, before; /* of this segment, and of all before it */
 	uint8_t *copy; /* with a mask: a block's rows of one head */
 	struct attn_ahead k_ahead, v_ahead, no_ahead;
-	uint32_t first, end; /* the block's queries of a head */
-	uint64_t nr_keys[FW_ATTN_MAX_QUERIES]; /* of first .. end - 1 not decreasing */
+	uint32_t first, end; /* the block's queries of a head; each attends to some of its keys */
+	/* A query's keys are from .. nr_keys - 1: both not decreasing in first .. end - 1. */
+	uint64_t nr_keys[FW_ATTN_MAX_QUERIES], from[FW_ATTN_MAX_QUERIES];
+	uint64_t oldest, newest; /* the least and the greatest of from */
 	uint64_t masks[FW_ATTN_MAX_QUERIES]; /* with a mask: copied, and the query's own bit set */
 	const float *q[FW_ATTN_MAX_QUERIES]; /* [heads * nr_q] */
 	float scale[FW_ATTN_MAX_QUERIES + 16]; /* of one head */
@@ -122,7 +126,13 @@ INLINE struct v16 attn_exp(struct v16 x, struct v16 m)
 	return x;
 }
 
-/* How many keys of the block from @j0 on query @i of a head attends to. */
+/* Of the block from @j0 on, query @i of a head attends to the keys from attn_unseen() on, before
+ * attn_seen(). */
+static uint32_t attn_unseen(const struct attn_work *w, uint32_t i, uint64_t j0)
+{
+	return w->from[i] > j0 ? (uint32_t)(w->from[i] - j0) : 0;
+}
+
 static uint32_t attn_seen(const struct attn_work *w, uint32_t i, uint64_t j0)
 {
 	uint64_t n = w->nr_keys[i] - j0;
@@ -130,8 +140,10 @@ static uint32_t attn_seen(const struct attn_work *w, uint32_t i, uint64_t j0)
 	return n < ATTN_KEYS ? n : ATTN_KEYS;
 }
 
-/* Scales a query's scores @p, of which it attends to @n. Returns their maximum, at least @max. */
-INLINE float attn_greatest(const struct attn_work *w, float *p, uint32_t n, float max)
+/* Scales and caps a query's scores @p, of which it attends to those from @begin on, before @n.
+ * Returns their maximum, at least @max. */
+INLINE float attn_greatest(const struct attn_work *w, float *p, uint32_t begin, uint32_t n,
+			   float max)
 {
 	struct v16 s[4], factor = splat16(w->t->scale);
 	uint32_t b;
@@ -140,9 +152,15 @@ INLINE float attn_greatest(const struct attn_work *w, float *p, uint32_t n, floa
 #pragma GCC unroll 4
 	for (b = 0; b < 4; b++)
 		s[b] = mul16(load16(p + 16 * b), factor);
+	if (w->t->cap > 0)
+		for (b = 0; b < 4; b++)
+			s[b] = cap16(s[b], w->t->cap);
 	if (n < ATTN_KEYS)
 		for (b = 0; b < 4; b++)
 			s[b] = first16(s[b], n < 16 * b ? 0 : n - 16 * b, -INFINITY);
+	if (begin)
+		for (b = 0; b < 4; b++)
+			s[b] = after16(s[b], begin < 16 * b ? 0 : begin - 16 * b, -INFINITY);
 #pragma GCC unroll 4
 	for (b = 0; b < 4; b++)
 		store16(p + 16 * b, s[b]);
@@ -173,7 +191,8 @@ static void attn_softmax(struct attn_work *w, uint32_t h, uint64_t j0)
 
 	for (i = w->first; i < w->end; i++) {
 		w->scale[i] = max[i];
-		max[i] = attn_greatest(w, w->p + i * ATTN_KEYS, attn_seen(w, i, j0), max[i]);
+		max[i] = attn_greatest(w, w->p + i * ATTN_KEYS, attn_unseen(w, i, j0),
+				       attn_seen(w, i, j0), max[i]);
 	}
 	/* Sixteen at a time: the arrays have room for as many more. */
 	for (i = w->first; i < w->end; i += 16)
@@ -217,33 +236,60 @@ static void attn_weigh(uint32_t rows, float *sums, size_t wide, const float *sca
 	ATTN_TYPED(v->type, attn_weigh_rows, rows, sums, wide, scale, p, n, v, d, end)
 }
 
+/* Adds those of keys @begin to @stop of the block to a query's sums, unless there are none. */
+static void attn_add_keys(const struct attn_work *w, float *acc, const float *p, uint32_t begin,
+			  uint32_t stop, const struct attn_values *v, uint32_t d, uint32_t end)
+{
+	const float one = 1;
+	struct attn_values at = *v;
+
+	if (begin >= stop)
+		return;
+	at.rows += begin * v->row_bytes;
+	attn_weigh(1, acc, w->wide, &one, p + begin, stop - begin, &at, d, end);
+}
+
 /*
- * Adds elements @d to @end of the values from key @j0 on, weighted by @p, to the sums @acc of a
- * head's queries, those of the block.
+ * Adds elements @d to @end of the values from key @j0 on, weighted by @p, to the sums @acc of @rows
+ * queries from @i on: the keys that all of them attend to at once, those before and behind them for
+ * each query. A value that a query does not attend to must not be multiplied, not even by weight 0.
  */
+static void attn_add_rows(struct attn_work *w, uint32_t rows, uint32_t i, float *acc, uint64_t j0,
+			  const float *p, const struct attn_values *v, uint32_t d, uint32_t end)
+{
+	static const float ones[ATTN_FEW] = { 1, 1, 1, 1, 1, 1, 1, 1 };
+	uint32_t begin = attn_unseen(w, i + rows - 1, j0), stop = attn_seen(w, i, j0), k;
+	const float *scale = w->scale + i;
+	struct attn_values at = *v;
+
+	begin = begin < stop ? begin : stop;
+	if (begin) {
+		attn_weigh(rows, acc, w->wide, scale, p, 0, v, d, end);
+		for (k = 0; k < rows; k++)
+			attn_add_keys(w, acc + k * w->wide, p + k * ATTN_KEYS,
+				      attn_unseen(w, i + k, j0), begin, v, d, end);
+		scale = ones;
+		at.rows += begin * v->row_bytes;
+	}
+	if (begin < stop || !begin)
+		attn_weigh(rows, acc, w->wide, scale, p + begin, stop - begin, &at, d, end);
+	for (k = 0; k < rows; k++) {
+		uint32_t from = attn_unseen(w, i + k, j0);
+
+		attn_add_keys(w, acc + k * w->wide, p + k * ATTN_KEYS, from > stop ? from : stop,
+			      attn_seen(w, i + k, j0), v, d, end);
+	}
+}
+
+/* The same for all queries of a head that the block has. */
 static void attn_add(struct attn_work *w, float *acc, uint64_t j0, const float *p,
 		     const struct attn_values *v, uint32_t d, uint32_t end)
 {
-	uint32_t most = w->few ? ATTN_FEW : ATTN_ROWS, i, k, rows, seen;
-	const float one = 1;
-	struct attn_values later;
+	uint32_t most = w->few ? ATTN_FEW : ATTN_ROWS, i, rows;
 
 	for (i = w->first; i < w->end; i += rows) {
 		rows = w->end - i < most ? w->end - i : most;
-		seen = attn_seen(w, i, j0);
-		attn_weigh(rows, acc + i * w->wide, w->wide, w->scale + i, p + i * ATTN_KEYS, seen,
-			   v, d, end);
-		/*
-		 * Later queries attend to more keys, which are added separately: a value that a
-		 * query does not attend to must not be multiplied, not even by weight 0.
-		 */
-		later = *v;
-		later.rows += seen * v->row_bytes;
-		for (k = i + 1; k < i + rows; k++)
-			if (attn_seen(w, k, j0) > seen)
-				attn_weigh(1, acc + k * w->wide, w->wide, &one,
-					   p + k * ATTN_KEYS + seen, attn_seen(w, k, j0) - seen,
-					   &later, d, end);
+		attn_add_rows(w, rows, i, acc + i * w->wide, j0, p + i * ATTN_KEYS, v, d, end);
 	}
 }
 
@@ -296,7 +342,8 @@ static struct attn_source attn_row(const struct fw_attn *t, const void *cache, s
 				     row_bytes };
 }
 
-/* A block of rows that all queries attend to, but for those after the last of each. */
+/* A block of rows that all queries attend to, but for those before the first and after the last of
+ * each. */
 static void attn_plain_block(struct attn_work *w, uint64_t j0)
 {
 	const struct fw_attn *t = w->t;
@@ -305,6 +352,10 @@ static void attn_plain_block(struct attn_work *w, uint64_t j0)
 	w->end = t->nr_q;
 	while (w->nr_keys[w->first] <= j0)
 		w->first++;
+	while (w->from[w->end - 1] >= j0 + ATTN_KEYS)
+		w->end--;
+	if (w->first >= w->end)
+		return;
 	for (uint32_t h = 0; h < t->heads; h++) {
 		attn_block_keys(w, h, j0, attn_row(t, t->k, t->k_row_bytes, h, j0));
 		attn_block_values(w, h, j0, attn_row(t, t->v, t->v_row_bytes, h, j0));
@@ -341,7 +392,8 @@ static struct attn_source attn_copy(struct attn_work *w, const void *cache, size
 	return (struct attn_source){ w->copy, bytes };
 }
 
-/* A block that the mask is about: the queries of a row attend to the same keys. */
+/* A block that the mask or a window behind it is about: the queries of a row attend to the same
+ * keys. */
 static void attn_masked_block(struct attn_work *w, uint64_t j0)
 {
 	const struct fw_attn *t = w->t;
@@ -351,7 +403,9 @@ static void attn_masked_block(struct attn_work *w, uint64_t j0)
 	for (w->first = 0; w->first < t->nr_q; w->first = w->end) {
 		left = t->group - (uint32_t)((t->first + w->first) % t->group);
 		w->end = left < t->nr_q - w->first ? w->first + left : t->nr_q;
-		for (h = 0; h < t->heads && w->nr_keys[w->first] > j0; h++) {
+		if (w->nr_keys[w->first] <= j0 || w->from[w->first] >= j0 + ATTN_KEYS)
+			continue;
+		for (h = 0; h < t->heads; h++) {
 			attn_block_keys(w, h, j0, attn_copy(w, t->k, t->k_row_bytes, h, j0));
 			attn_block_values(w, h, j0, attn_copy(w, t->v, t->v_row_bytes, h, j0));
 		}
@@ -367,19 +421,30 @@ static uint64_t attn_mask(const struct fw_attn *t, uint64_t row)
 	return (mask & attn_below(row)) | 1ull << row;
 }
 
+/* The first of a query's @keys keys. */
+static uint64_t attn_from(const struct fw_attn *t, uint64_t keys)
+{
+	return t->window && keys > t->window ? keys - t->window : 0;
+}
+
 /* Sets the keys of the tile's queries. */
 static void attn_see(struct attn_work *w)
 {
 	const struct fw_attn *t = w->t;
 	uint64_t row, last = UINT64_MAX;
 
+	w->oldest = UINT64_MAX;
+	w->newest = 0;
 	for (uint32_t i = 0; i < t->nr_q; i++, last = row) {
 		row = (t->first + i) / t->group;
 		w->nr_keys[i] = t->pos + row + 1;
-		if (!t->mask)
-			continue;
-		w->masks[i] = row == last ? w->masks[i - 1] : attn_mask(t, row);
-		w->nr_keys[i] = t->pos + (uint64_t)__builtin_popcountll(w->masks[i]);
+		if (t->mask) {
+			w->masks[i] = row == last ? w->masks[i - 1] : attn_mask(t, row);
+			w->nr_keys[i] = t->pos + (uint64_t)__builtin_popcountll(w->masks[i]);
+		}
+		w->from[i] = attn_from(t, w->nr_keys[i]);
+		w->oldest = w->from[i] < w->oldest ? w->from[i] : w->oldest;
+		w->newest = w->from[i] > w->newest ? w->from[i] : w->newest;
 	}
 }
 
@@ -417,9 +482,11 @@ static void attn_segment(struct attn_work *w, uint64_t segment, uint64_t end)
 	for (i = 0; i < queries; i++)
 		w->now.max[i] = -INFINITY;
 	for (; j0 < stop && j0 < end; j0 += ATTN_KEYS) {
+		if (j0 + ATTN_KEYS <= w->oldest)
+			continue;
 		w->k_ahead = attn_next(t, t->k, t->k_row_bytes, j0 + ATTN_KEYS, end);
 		w->v_ahead = attn_next(t, t->v, t->v_row_bytes, j0 + ATTN_KEYS, end);
-		if (t->mask && j0 + ATTN_KEYS > t->pos)
+		if (t->mask && (j0 + ATTN_KEYS > t->pos || j0 < w->newest))
 			attn_masked_block(w, j0);
 		else
 			attn_plain_block(w, j0);
@@ -445,17 +512,31 @@ INLINE void attn_fold(float *acc_a, float *total_a, float *max_a, const float *a
 	*max_a = max;
 }
 
+/* Folds query @i's sums over @segment into those before it; none are if it has key @from. */
+INLINE void attn_fold_query(struct attn_work *w, uint32_t i, uint64_t from, uint64_t segment)
+{
+	float *acc = w->before.acc + (size_t)i * w->wide, *total = w->before.total + i * 16;
+	const float *now = w->now.acc + (size_t)i * w->wide;
+
+	if (from / FW_ATTN_SEGMENT < segment) {
+		attn_fold(acc, total, &w->before.max[i], now, w->now.total + i * 16, w->now.max[i],
+			  w->wide);
+		return;
+	}
+	memcpy(acc, now, w->wide * sizeof(float));
+	memcpy(total, w->now.total + i * 16, 16 * sizeof(float));
+	w->before.max[i] = w->now.max[i];
+}
+
 static void attn_fold_tile(struct attn_work *w, uint64_t segment)
 {
 	const struct fw_attn *t = w->t;
 
 	for (uint32_t h = 0, i = 0; h < t->heads; h++)
 		for (uint32_t q = 0; q < t->nr_q; q++, i++)
-			if (w->nr_keys[q] > segment * FW_ATTN_SEGMENT)
-				attn_fold(w->before.acc + (size_t)i * w->wide,
-					  w->before.total + i * 16, &w->before.max[i],
-					  w->now.acc + (size_t)i * w->wide, w->now.total + i * 16,
-					  w->now.max[i], w->wide);
+			if (w->nr_keys[q] > segment * FW_ATTN_SEGMENT &&
+			    w->from[q] / FW_ATTN_SEGMENT <= segment)
+				attn_fold_query(w, i, w->from[q], segment);
 }
 
 /* Query @i of KV head @h of the tile: its place in q or y, whose rows are @ld apart. */
@@ -498,11 +579,12 @@ static void attn_leave(const struct attn_work *w)
 	}
 }
 
-static void attn_begin(struct attn_work *w, float *scratch)
+static void attn_begin(struct attn_work *w, const struct fw_attn *t, float *scratch)
 {
-	const struct fw_attn *t = w->t;
 	uint32_t queries = t->heads * t->nr_q, h, i;
 
+	w->t = t;
+	w->no_ahead = (struct attn_ahead){ 0 };
 	w->wide = (t->head_dim + 15) / 16 * 16;
 	w->few = t->nr_q <= ATTN_FEW && w->wide == t->head_dim;
 	w->block = scratch;
@@ -534,23 +616,24 @@ static uint64_t attn_most_keys(const struct attn_work *w)
 
 static void kernel_attn(const struct fw_attn *t, void *scratch)
 {
-	struct attn_work w = { .t = t };
+	struct attn_work w;
 	struct attn_sums first;
 	uint64_t end, segment;
 	uint32_t h, i, n = 0;
 
-	attn_begin(&w, scratch);
+	attn_begin(&w, t, scratch);
 	end = attn_most_keys(&w);
 	if (t->part) {
 		attn_segment(&w, t->segment, end);
 		attn_leave(&w);
 		return;
 	}
-	attn_segment(&w, 0, end);
+	segment = w.oldest / FW_ATTN_SEGMENT;
+	attn_segment(&w, segment, end);
 	first = w.now;
 	w.now = w.before;
 	w.before = first;
-	for (segment = 1; segment * FW_ATTN_SEGMENT < end; segment++) {
+	for (segment++; segment * FW_ATTN_SEGMENT < end; segment++) {
 		attn_segment(&w, segment, end);
 		attn_fold_tile(&w, segment);
 	}
@@ -563,15 +646,19 @@ static void kernel_attn(const struct fw_attn *t, void *scratch)
 
 static void kernel_attn_fold(const struct fw_attn *t)
 {
-	size_t part = fw_attn_part_floats(t->head_dim), wide = part - 32, segment;
+	size_t part = fw_attn_part_floats(t->head_dim), wide = part - 32;
 	uint32_t h, i, queries = t->heads * t->nr_q;
-	float *a = t->part, *b;
+	float *a, *b, *first = t->part;
+	uint64_t segment, keys;
 
 	for (h = 0; h < t->heads; h++)
-		for (i = 0; i < t->nr_q; i++, a += part) {
-			b = a;
-			for (segment = 1; segment * FW_ATTN_SEGMENT < attn_nr_keys(t, i);
-			     segment++) {
+		for (i = 0; i < t->nr_q; i++, first += part) {
+			/* Its owner may change a mask at any moment: it is read once. */
+			keys = attn_nr_keys(t, i);
+			segment = attn_from(t, keys) / FW_ATTN_SEGMENT;
+			segment = segment > t->segment ? segment : t->segment;
+			a = b = first + (segment - t->segment) * queries * part;
+			for (segment++; segment * FW_ATTN_SEGMENT < keys; segment++) {
 				b += queries * part;
 				attn_fold(a, a + wide, a + wide + 16, b, b + wide, b[wide + 16],
 					  wide);

@@ -307,6 +307,13 @@ INLINE struct v16 mul16(struct v16 a, struct v16 b)
 	return a;
 }
 
+INLINE struct v16 cap16(struct v16 x, float cap)
+{
+#define CAP(i) x.p##i = cap_v(x.p##i, splat(cap));
+	EACH(CAP)
+	return x;
+}
+
 INLINE struct v16 greater16(struct v16 a, struct v16 b)
 {
 #define GREATER(i) a.p##i = greater(a.p##i, b.p##i);
@@ -329,6 +336,16 @@ INLINE struct v16 first16(struct v16 v, unsigned int n, float fill)
 
 #define FIRST(i) v.p##i = choose(iota + i * LANES < (int32_t)n, v.p##i, splat(fill));
 	EACH(FIRST)
+	return v;
+}
+
+/* The others are @fill. */
+INLINE struct v16 after16(struct v16 v, unsigned int n, float fill)
+{
+	const vi iota = IOTA;
+
+#define AFTER(i) v.p##i = choose(iota + i * LANES < (int32_t)n, splat(fill), v.p##i);
+	EACH(AFTER)
 	return v;
 }
 

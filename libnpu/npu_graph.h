@@ -257,22 +257,28 @@ int npu_store_rows(struct npu_graph *g, struct npu_tensor *x, struct npu_tensor 
 struct npu_tensor *npu_attn(struct npu_graph *g, struct npu_tensor *q, struct npu_tensor *k,
 			    struct npu_tensor *v, uint32_t heads, uint32_t kv_heads, float scale,
 			    int pos);
-/* How npu_attn_mask() differs from npu_attn(). */
+/* How npu_attn_mask() differs from npu_attn(); what is 0 makes no difference. */
 struct npu_attn_options {
 	/*
 	 * NPU_U64 [rows][1], rows at most 64 and head_dim at most 512: of the rows of this graph
 	 * row r attends to its own and to those j < r for which bit j of mask[r] is set, as a node
 	 * of a token tree to its ancestors (CoordGen 3.1). Rows before params[pos] are not masked.
+	 * NULL: no mask.
 	 */
 	struct npu_tensor *mask;
+	/* A row attends to the last so many of those, its own included; with the mask of a tree to
+	 * the last so many of its path. */
+	uint32_t window;
+	float cap; /* a score s becomes cap tanh(s / cap) */
 };
 /*
- * npu_attn() with @options. A row's result has the bits of npu_attn() in a cache without the rows
- * to which it does not attend. The device needs ISA 1.10.
+ * npu_attn() with @options. Without a window, a row's result has the bits of npu_attn() in a cache
+ * without the rows to which it does not attend. The device needs ISA 1.10; if all options are 0,
+ * the command is npu_attn()'s, which any has.
  *
  *	m = npu_graph_input(g, "ancestors", NPU_U64, rows, 1);
  *	y = npu_attn_mask(g, q, k, v, heads, kv_heads, scale, pos,
- *			  &(struct npu_attn_options){ .mask = m });
+ *			  &(struct npu_attn_options){ .mask = m, .window = 4096 });
  */
 struct npu_tensor *npu_attn_mask(struct npu_graph *g, struct npu_tensor *q, struct npu_tensor *k,
 				 struct npu_tensor *v, uint32_t heads, uint32_t kv_heads,

@@ -51,6 +51,8 @@ struct graph_op {
 	struct npu_tensor *state; /* the state that it writes */
 	uint32_t heads, kv_heads, kind;
 	float value; /* eps or scale */
+	uint32_t window;
+	float cap;
 	int param;
 	uint64_t duration_ns;
 	/* Of a line of a matmul's rows; 0: one line. @search: the compiler chooses it. */

@@ -117,11 +117,16 @@ struct npu_tensor *text_optional(struct graph_text *t, unsigned int arg)
 	return left_out(t, arg) ? NULL : text_tensor(t, arg);
 }
 
+bool text_dash(struct graph_text *t, unsigned int arg)
+{
+	return !strcmp(word(t, arg), "-");
+}
+
 int text_param(struct graph_text *t, unsigned int arg)
 {
 	const struct name *n;
 
-	if (left_out(t, arg) || !strcmp(word(t, arg), "-"))
+	if (left_out(t, arg) || text_dash(t, arg))
 		return NPU_NO_PARAM;
 	n = find(t, word(t, arg));
 	if (!n || n->tensor) {

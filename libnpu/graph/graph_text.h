@@ -3,6 +3,7 @@
 #ifndef GRAPH_TEXT_H
 #define GRAPH_TEXT_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "npu_graph.h"
@@ -26,6 +27,8 @@ struct npu_graph *text_graph(struct graph_text *t);
 struct npu_tensor *text_tensor(struct graph_text *t, unsigned int arg);
 /* NULL if the argument was left out. */
 struct npu_tensor *text_optional(struct graph_text *t, unsigned int arg);
+/* Whether the argument is "-". */
+bool text_dash(struct graph_text *t, unsigned int arg);
 /* NPU_NO_PARAM for "-", and if the argument was left out. */
 int text_param(struct graph_text *t, unsigned int arg);
 uint64_t text_integer(struct graph_text *t, unsigned int arg, uint64_t max);

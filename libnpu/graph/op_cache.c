@@ -129,6 +129,25 @@ struct npu_tensor *npu_attn(struct npu_graph *g, struct npu_tensor *q, struct np
 	return graph_attn(g, "attn", op);
 }
 
+static bool attn_options_ok(struct npu_graph *g, const struct npu_attn_options *o, uint32_t rows)
+{
+	if (!graph_finite(g, "attn_mask", o->cap))
+		return false;
+	if (o->cap < 0) {
+		graph_fail(g, -EINVAL, "attn_mask: cap %g is negative", (double)o->cap);
+		return false;
+	}
+	if (o->mask && (!graph_operand(g, "attn_mask", o->mask, NPU_U64) ||
+			!graph_shape(g, "attn_mask", o->mask, rows, 1)))
+		return false;
+	if (o->mask && rows > VNPU_MASK_ROWS) {
+		graph_fail(g, -EINVAL, "attn_mask: %u rows, with a mask at most %d", rows,
+			   VNPU_MASK_ROWS);
+		return false;
+	}
+	return true;
+}
+
 struct npu_tensor *npu_attn_mask(struct npu_graph *g, struct npu_tensor *q, struct npu_tensor *k,
 				 struct npu_tensor *v, uint32_t heads, uint32_t kv_heads,
 				 float scale, int pos, const struct npu_attn_options *options)
@@ -140,31 +159,36 @@ struct npu_tensor *npu_attn_mask(struct npu_graph *g, struct npu_tensor *q, stru
 		.kv_heads = kv_heads,
 		.value = scale,
 		.param = pos,
+		.window = options->window,
+		.cap = options->cap,
 	};
 
-	if (!graph_member(g, "attn_mask", q) ||
-	    !graph_operand(g, "attn_mask", options->mask, NPU_U64) ||
-	    !graph_shape(g, "attn_mask", options->mask, q->rows, 1))
+	if (!graph_member(g, "attn_mask", q) || !attn_options_ok(g, options, q->rows))
 		return NULL;
-	if (q->rows > VNPU_MASK_ROWS) {
-		graph_fail(g, -EINVAL, "attn_mask: %u rows, with a mask at most %d", q->rows,
-			   VNPU_MASK_ROWS);
-		return NULL;
-	}
-	if (heads && q->cols / heads > VNPU_MASK_HEAD_DIM) {
+	if (options->mask && heads && q->cols / heads > VNPU_MASK_HEAD_DIM) {
 		graph_fail(g, -EINVAL, "attn_mask: heads of %u values, with a mask at most %d",
 			   q->cols / heads, VNPU_MASK_HEAD_DIM);
 		return NULL;
 	}
+	if (!options->mask && !options->window && options->cap == 0)
+		op.op = VNPU_OP_ATTN;
 	return graph_attn(g, "attn_mask", op);
 }
 
-/* Counted for the last rows of the cache: each attends to all but those after it. */
+/* Of the cache's last rows: each attends to all but those after it, or to a window of them. */
+static uint64_t seen_rows(uint64_t rows, uint64_t ctx_rows, uint32_t window)
+{
+	uint64_t first = ctx_rows - rows + 1, seen = rows * (first + ctx_rows) / 2, r;
+
+	for (r = 0; window && r < rows; r++)
+		seen -= first + r > window ? first + r - window : 0;
+	return seen;
+}
+
 static void lower_attn(struct lower_out *o, void *cmd, const struct graph_op *op)
 {
 	struct vnpu_cmd_attn *c = cmd;
 	const struct npu_tensor *q = op->in[0], *k = op->in[1], *v = op->in[2], *y = op->out[0];
-	uint64_t seen;
 
 	c->rows = q->rows;
 	c->heads = op->heads;
@@ -181,8 +205,7 @@ static void lower_attn(struct lower_out *o, void *cmd, const struct graph_op *op
 	if (c->kv_type != VNPU_KV_F32)
 		lower_needs(o, 2);
 	lower_operands(o, c, op);
-	seen = (uint64_t)q->rows * (k->rows - q->rows) + (uint64_t)q->rows * (q->rows + 1) / 2;
-	o->macs += 2 * seen * q->cols;
+	o->macs += 2 * seen_rows(q->rows, k->rows, op->window) * q->cols;
 }
 
 static void text_attn(struct graph_text *t, struct npu_tensor *out[])
@@ -198,9 +221,21 @@ const struct npu_op npu_op_attn = {
 		     "over states K and V; row r is at P + r", text_attn } },
 };
 
+static void lower_attn_mask(struct lower_out *o, void *cmd, const struct graph_op *op)
+{
+	struct vnpu_cmd_attn_mask *c = cmd;
+
+	c->window = op->window;
+	c->cap = op->cap;
+	lower_attn(o, &c->attn, op);
+}
+
+/* "-" stands for no mask. */
 static void text_attn_mask(struct graph_text *t, struct npu_tensor *out[])
 {
-	struct npu_attn_options options = { .mask = text_tensor(t, 3) };
+	struct npu_attn_options options = { .mask = text_dash(t, 3) ? NULL : text_tensor(t, 3),
+					    .window = text_integer(t, 8, UINT32_MAX),
+					    .cap = text_number(t, 9) };
 
 	out[0] = npu_attn_mask(text_graph(t), text_tensor(t, 0), text_tensor(t, 1),
 			       text_tensor(t, 2), text_integer(t, 4, UINT32_MAX),
@@ -209,8 +244,8 @@ static void text_attn_mask(struct graph_text *t, struct npu_tensor *out[])
 }
 
 const struct npu_op npu_op_attn_mask = {
-	.lower = lower_attn,
-	.texts = { { "Y = attn_mask Q K V MASK HEADS KV_HEADS SCALE P",
-		     "the same; of rows P + j row r sees those of bits j of MASK[r]",
+	.lower = lower_attn_mask,
+	.texts = { { "Y = attn_mask Q K V MASK|- HEADS KV_HEADS SCALE P WINDOW CAP",
+		     "of rows P + j row r sees those of bits j of MASK[r]; 0: no window, no cap",
 		     text_attn_mask } },
 };

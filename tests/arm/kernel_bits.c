@@ -671,6 +671,8 @@ static void test_attn_mask(void)
 				  (round % 2 ? (uint64_t)rng_u32() << 32 | rng_u32() : UINT64_MAX);
 		}
 		x.t.mask = mask;
+		x.t.window = round % 4 < 2 ? random_in(1, 80) : 0;
+		x.t.cap = round % 3 ? 0 : 3;
 		strcat(what, ", masked");
 		compare_attn(what, &x);
 		end_case();

@@ -149,14 +149,16 @@ const f 1 4 = 1 0.5 0.25 0.125
 state k f16 64 64
 state v f16 64 64
 r = rope_at q f depths 2 pos halves
-y = attn_mask r k v mask 2 1 0.125 pos
+t = attn_mask r k v mask 2 1 0.125 pos 0 0
+y = attn_mask t k v - 2 1 0.125 pos 16 30
 output y y
 GRAPH
 passes "npuc builds a graph for token trees" "$bin/npuc" build "$scratch/tree.txt" -o "$scratch/tree.elf"
 passes "npuc lists it" "$bin/npuc" dis "$scratch/tree.elf"
 grep -q '^graph tree isa=1.10 ' "$scratch/out" && grep -q '^slot 2 input mask u64 \[3\]\[1\] bytes=24' "$scratch/out" &&
 	grep -q ': rope_at .* positions=depths rows=3 heads=2 head_dim=64 rot_dim=8 ' "$scratch/out" &&
-	grep -q ': attn_mask .* mask=mask rows=3 heads=2 kv_heads=1 head_dim=64 ctx_rows=64 .* kv=f16 pos=pos' "$scratch/out" &&
+	grep -q ': attn_mask .* mask=mask rows=3 heads=2 kv_heads=1 head_dim=64 ctx_rows=64 .* kv=f16 pos=pos$' "$scratch/out" &&
+	grep -q ': attn_mask .* mask=none .* kv=f16 window=16 cap=30 pos=pos$' "$scratch/out" &&
 	ok "positions and masks are bindings" || not_ok "positions and masks are bindings" "$(<"$scratch/out")"
 cat >"$scratch/acts.txt" <<'GRAPH'
 graph acts

@@ -519,7 +519,9 @@ static const struct bad_field bad_stream[] = {
 	REF4(ATTN_MASK, attn_mask, mask),
 	CMD(ATTN_MASK, attn_mask, mask.offset, 4),
 	CMD(ATTN_MASK, attn_mask, mask.offset, 65536 - 24),
-	CMD(ATTN_MASK, attn_mask, mask.slot, VNPU_SLOT_NONE),
+	CMD(ATTN_MASK, attn_mask, mask.slot, VNPU_SLOT_NONE), /* with an offset */
+	CMD(ATTN_MASK, attn_mask, cap, 0xbf800000), /* -1 */
+	CMD(ATTN_MASK, attn_mask, cap, 0x7f800000), /* infinity */
 	REF4(ATTN_MASK, attn_mask, attn.y),
 	OUT(ATTN_MASK, attn_mask, attn.y),
 	DIM(ATTN_MASK, attn_mask, attn.rows),

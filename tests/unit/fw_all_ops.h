@@ -391,6 +391,8 @@ static UNUSED void all_ops_tree(struct job_builder *b)
 			.scale = 0.2f,
 		},
 		.mask = ref_to(ALL_SLOT_IN, 20008),
+		.window = 6,
+		.cap = 20,
 	};
 
 	job_cmd(b, VNPU_OP_ROPE_AT, &rope, sizeof(rope));

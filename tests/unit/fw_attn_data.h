@@ -172,10 +172,18 @@ static UNUSED void attn_run_parts(struct attn *x, const struct fw_kernels *set, 
 /* Whether row @row attends to key @j. */
 static UNUSED bool attn_sees(const struct attn *x, uint32_t row, uint64_t j)
 {
-	uint64_t pos = x->t.pos;
+	uint64_t pos = x->t.pos, below = row < 64 ? (1ull << row) - 1 : 0, bits, later;
 
-	return j < pos || j == pos + row ||
-	       (j < pos + row && (!x->t.mask || x->t.mask[row] >> (j - pos) & 1));
+	if (j > pos + row)
+		return false;
+	if (!x->t.mask)
+		return !x->t.window || pos + row - j < x->t.window;
+	bits = (x->t.mask[row] & below) | 1ull << row;
+	if (j >= pos && !(bits >> (j - pos) & 1))
+		return false;
+	later = j < pos ? pos - 1 - j + (uint64_t)__builtin_popcountll(bits)
+			: (uint64_t)__builtin_popcountll(bits >> (j - pos) >> 1);
+	return !x->t.window || later < x->t.window;
 }
 
 /* Query @i of KV head @h. */
@@ -190,14 +198,19 @@ static UNUSED void attn_query(double *y, const struct attn *x, uint32_t h, uint6
 	for (j = 0; j < n; j++) {
 		for (d = 0, p[j] = 0; d < dim; d++)
 			p[j] += (double)q[d] * k[j * dim + d];
-		p[j] = attn_sees(x, i / x->t.group, j) ? p[j] * x->t.scale : -INFINITY;
+		p[j] *= x->t.scale;
+		if (x->t.cap > 0)
+			p[j] = x->t.cap * tanh(p[j] / x->t.cap);
+		if (!attn_sees(x, i / x->t.group, j))
+			p[j] = -INFINITY;
 		max = fmax(max, p[j]);
 	}
 	for (j = 0; j < n; j++)
 		sum += p[j] = exp(p[j] - max);
 	for (d = 0; d < dim; d++)
 		for (j = 0, y[d] = 0; j < n; j++)
-			y[d] += p[j] / sum * v[j * dim + d];
+			if (p[j] > 0)
+				y[d] += p[j] / sum * v[j * dim + d];
 	free(p);
 }
 

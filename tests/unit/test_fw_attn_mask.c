@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
 /*
- * Attention of rows that do not attend to all keys before them: every instruction set gives the
- * bits of the portable kernels, which keep the bound of docs/isa.md; a row has the bits of a cache
- * without what it does not attend to, which has no influence on it.
+ * Attention of rows that need not attend to all keys before them, and of capped scores: every
+ * instruction set gives the bits of the portable kernels, which keep the bound of docs/isa.md; a
+ * row has the bits of a cache without what its mask leaves out; what a row does not attend to has no
+ * influence on it.
  */
 #include "fw_attn_data.h"
 
@@ -28,8 +29,8 @@ static uint64_t *make_mask(uint32_t rows, enum mask_kind kind)
 	return mask;
 }
 
-/* Random attention with a mask, with up to @keys keys; many rows, some of them at the border of
- * segments. */
+/* Random attention with a mask, a window and a cap, or some of them, over up to @keys keys before
+ * the rows; some rows are at the border of segments. */
 static void mask_random(struct attn *x, uint32_t round, uint32_t keys)
 {
 	uint32_t type = round % 3, dim, group, most, rows;
@@ -41,7 +42,11 @@ static void mask_random(struct attn *x, uint32_t round, uint32_t keys)
 	attn_make(x, type, dim, 1 + rng_below(most / rows < 3 ? most / rows : 3), group, rows,
 		  rng_below(2) ? rng_below(keys)
 			       : rng_below(2 * rows) + FW_ATTN_SEGMENT * rng_below(3));
-	x->t.mask = make_mask(rows, rng_below(NR_MASKS));
+	x->t.mask = rng_below(4) ? make_mask(rows, rng_below(NR_MASKS)) : NULL;
+	if (rng_below(2))
+		x->t.window = 1 + rng_below(rng_below(2) ? 20 : (uint32_t)x->keys + 20);
+	if (!rng_below(3))
+		x->t.cap = 0.5f + 20 * fabsf(rng_float());
 }
 
 static void mask_free(struct attn *x)
@@ -69,7 +74,7 @@ static void masked_attention_keeps_its_bound_on_every_isa(void **state)
 	assert_true(worst <= 256 * U);
 }
 
-static void a_mask_of_all_rows_before_gives_the_bits_without_a_mask(void **state)
+static void a_mask_and_a_window_of_all_keys_give_the_bits_without_them(void **state)
 {
 	float *y, *plain;
 	struct attn x;
@@ -81,9 +86,12 @@ static void a_mask_of_all_rows_before_gives_the_bits_without_a_mask(void **state
 		plain = need(attn_results(&x) * 4);
 		free((void *)x.t.mask);
 		x.t.mask = make_mask(x.rows, MASK_CHAIN);
+		x.t.window = rng_below(2) ? (uint32_t)x.keys : 0;
+		x.t.cap = 0;
 		attn_same_everywhere(&x, y, "attn with a mask of ones");
 		free((void *)x.t.mask);
 		x.t.mask = NULL;
+		x.t.window = 0;
 		attn_run(&x, sets[rng_below(nr_sets)], x.t.heads, x.t.nr_q, plain);
 		assert_same(plain, y, attn_results(&x), "any set", "attn without a mask");
 		attn_free(&x);
@@ -92,14 +100,16 @@ static void a_mask_of_all_rows_before_gives_the_bits_without_a_mask(void **state
 	}
 }
 
-/* Moves the cache's rows that row @r attends to in front of the others, and makes it their last. */
+/* Moves the cache's rows that row @r's mask leaves in front of the others, and makes it their last. */
 static struct fw_attn alone(const struct attn *x, uint32_t r, uint8_t *k, uint8_t *v)
 {
+	struct attn all = *x;
 	struct fw_attn t = x->t;
 	uint64_t to = 0;
 
+	all.t.window = 0;
 	for (uint64_t j = 0; j < x->keys; j++) {
-		if (!attn_sees(x, r, j))
+		if (!attn_sees(&all, r, j))
 			continue;
 		memcpy(k + to * t.k_row_bytes, x->k + j * t.k_row_bytes,
 		       VNPU_KV_BYTES(t.kv_type, t.heads * t.head_dim));
@@ -147,10 +157,9 @@ static void a_row_has_the_bits_of_a_cache_without_the_others(void **state)
 	}
 }
 
-/* Fills the key and the value of @row with what spreads to all that multiplies it. */
-static void spoil(struct attn *x, uint32_t row)
+/* Fills key @at and its value with what spreads to all that multiplies it. */
+static void spoil(struct attn *x, uint64_t at)
 {
-	uint64_t at = x->t.pos + row;
 	size_t bytes = VNPU_KV_BYTES(x->t.kv_type, x->t.heads * x->t.head_dim);
 
 	/* A NaN in each type: f32, f16, and the scale of q8_0. */
@@ -158,25 +167,26 @@ static void spoil(struct attn *x, uint32_t row)
 	memset(x->v + at * x->t.v_row_bytes, 0xff, bytes);
 }
 
-static void rows_that_are_masked_out_have_no_influence(void **state)
+static void keys_that_a_row_does_not_attend_to_have_no_influence(void **state)
 {
 	float *y, *other, *at;
-	uint32_t row, r, cols;
+	uint32_t r, cols;
 	struct attn x;
+	uint64_t key;
 
 	rng_seed(__func__);
 	for (uint32_t round = 0; round < 30; round++) {
 		mask_random(&x, round, 700);
 		cols = x.t.heads * x.t.group * x.t.head_dim;
-		row = rng_below(x.rows);
+		key = round % 2 ? x.t.pos + rng_below(x.rows) : rng_below((uint32_t)x.keys);
 		y = need(attn_results(&x) * 4);
 		other = need(attn_results(&x) * 4);
 		attn_run(&x, sets[rng_below(nr_sets)], x.t.heads, x.t.nr_q, y);
-		spoil(&x, row);
+		spoil(&x, key);
 		attn_same_everywhere(&x, other, "attn with a NaN");
 		for (r = 0; r < x.rows; r++) {
 			at = other + r * cols;
-			if (attn_sees(&x, r, x.t.pos + row))
+			if (attn_sees(&x, r, key))
 				assert_true(isnan(at[0]) && isnan(at[cols - 1]));
 			else
 				assert_same(at, y + r * cols, cols, "any set", "attn of others");
@@ -191,9 +201,9 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(masked_attention_keeps_its_bound_on_every_isa),
-		cmocka_unit_test(a_mask_of_all_rows_before_gives_the_bits_without_a_mask),
+		cmocka_unit_test(a_mask_and_a_window_of_all_keys_give_the_bits_without_them),
 		cmocka_unit_test(a_row_has_the_bits_of_a_cache_without_the_others),
-		cmocka_unit_test(rows_that_are_masked_out_have_no_influence),
+		cmocka_unit_test(keys_that_a_row_does_not_attend_to_have_no_influence),
 	};
 
 	find_sets();

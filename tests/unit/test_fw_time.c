@@ -339,13 +339,12 @@ static uint64_t scores_ns(struct vnpu_cmd_qk_i8 *c, uint32_t heads, uint32_t apa
 	return job_ns(&b);
 }
 
-/* More than RMSNORM by the mean and the bias, which is read too. */
 static void a_layernorm_takes_seven_operations_per_value(void **state)
 {
 	for (int i = 0; i < 100; i++) {
 		uint32_t rows = any(1, 2048), cols = any(1, 16384);
 		struct vnpu_cmd_layernorm c = {
-			.rows = rows, .cols = cols, .ldx = cols, .ldy = cols, .eps = 1e-5f
+			.rows = rows, .cols = cols, .ldx = cols, .ldy = cols
 		};
 		double n = (double)rows * cols;
 		struct npu_cost cost = npu_time_vector(&soc->npu, n, 7, 2 * (2 * n + 2.0 * cols));
@@ -367,8 +366,7 @@ static void an_activation_takes_as_many_operations_as_it_has(void **state)
 		struct vnpu_cmd_act c = {
 			.rows = 2048, .cols = 2048, .ldx = 2048, .ldy = 2048, .kind = kind
 		};
-		double n = 2048.0 * 2048;
-		struct npu_cost cost = npu_time_vector(&soc->npu, n, ops[kind], 2 * 2 * n);
+		struct npu_cost cost = npu_time_vector(&soc->npu, 0x1p22, ops[kind], 0x1p24);
 
 		c.cap = kind == VNPU_ACT_CAP ? 30 : 0;
 		assert_true(fabs((double)cmd_ns(VNPU_OP_ACT, &c, sizeof(c), false) - launch_ns() -
@@ -435,34 +433,68 @@ static void attention_in_int8_takes_what_the_model_says(void **state)
 	}
 }
 
-/* As without them, and with the bytes of positions and masks. */
+static struct vnpu_cmd_attn_mask any_attn(uint32_t rows)
+{
+	uint32_t heads = any(1, 16), dim = any(1, 64) * 4;
+
+	return (struct vnpu_cmd_attn_mask){ .attn = { .rows = rows,
+						      .heads = heads,
+						      .kv_heads = 1,
+						      .head_dim = dim,
+						      .ctx_rows = 4096,
+						      .ldq = heads * dim,
+						      .ldk = dim,
+						      .ldv = dim,
+						      .ldy = heads * dim,
+						      .pos_param = VNPU_PARAM_NONE,
+						      .scale = 1 } };
+}
+
 static void trees_take_as_long_as_sequences(void **state)
 {
 	for (int i = 0; i < 100; i++) {
-		struct vnpu_cmd_attn_mask c = { .attn = { .rows = any(1, VNPU_MASK_ROWS),
-							  .heads = any(1, 16),
-							  .kv_heads = 1,
-							  .head_dim = any(1, 64) * 4,
-							  .ctx_rows = 4096,
-							  .pos_param = VNPU_PARAM_NONE,
-							  .scale = 1 } };
+		struct vnpu_cmd_attn_mask c = any_attn(any(1, VNPU_MASK_ROWS));
 		struct vnpu_cmd_rope_at p = { .rope = { .rows = c.attn.rows,
 							.heads = c.attn.heads,
 							.head_dim = c.attn.head_dim,
 							.rot_dim = c.attn.head_dim,
+							.ldx = c.attn.ldq,
+							.ldy = c.attn.ldq,
 							.pos_param = VNPU_PARAM_NONE } };
-		uint64_t ns, plain, bytes_ns;
+		struct npu_cost bytes = { .dram_bytes = c.attn.rows * 8.0 };
+		uint64_t ns, plain, most = (uint64_t)npu_time_alone_ns(&soc->npu, bytes) + 2;
 
-		c.attn.ldq = c.attn.ldy = p.rope.ldx = p.rope.ldy = c.attn.heads * c.attn.head_dim;
-		c.attn.ldk = c.attn.ldv = c.attn.head_dim;
-		bytes_ns = (uint64_t)npu_time_alone_ns(
-			&soc->npu, (struct npu_cost){ .dram_bytes = c.attn.rows * 8.0 });
 		plain = cmd_ns(VNPU_OP_ATTN, &c.attn, sizeof(c.attn), false);
 		ns = cmd_ns(VNPU_OP_ATTN_MASK, &c, sizeof(c), false);
-		assert_true(ns >= plain && ns <= plain + bytes_ns + 2);
+		assert_true(ns >= plain && ns <= plain + most);
 		plain = cmd_ns(VNPU_OP_ROPE, &p.rope, sizeof(p.rope), false);
 		ns = cmd_ns(VNPU_OP_ROPE_AT, &p, sizeof(p), false);
-		assert_true(ns >= plain && ns <= plain + bytes_ns + 2);
+		assert_true(ns >= plain && ns <= plain + most);
+	}
+}
+
+static void a_window_takes_as_long_as_its_keys(void **state)
+{
+	for (int i = 0; i < 100; i++) {
+		uint32_t rows = any(1, 300), seen = 0;
+		struct vnpu_cmd_attn_mask c = any_attn(rows);
+		struct npu_time_attention op = { rows, c.attn.heads, c.attn.head_dim,
+						 0,    NPU_TIME_F16, 16,
+						 false };
+		struct npu_cost cost;
+
+		c.mask.slot = VNPU_SLOT_NONE;
+		c.window = any(1, 400);
+		for (uint32_t r = 1; r <= rows; r++)
+			seen += r < c.window ? r : c.window;
+		op.ctx = (double)seen / rows;
+		cost = npu_time_attention(&soc->npu, &op);
+		assert_true(fabs((double)cmd_ns(VNPU_OP_ATTN_MASK, &c, sizeof(c), false) -
+				 launch_ns() - npu_time_alone_ns(&soc->npu, cost)) <= 1);
+		c.cap = 50;
+		cost.ns += npu_time_vector(&soc->npu, op.ctx * rows * op.heads, 7, 0).ns;
+		assert_true(fabs((double)cmd_ns(VNPU_OP_ATTN_MASK, &c, sizeof(c), false) -
+				 launch_ns() - npu_time_alone_ns(&soc->npu, cost)) <= 1);
 	}
 }
 
@@ -754,6 +786,7 @@ int main(void)
 		cmocka_unit_test(scores_of_heads_side_by_side_are_set_up_once),
 		cmocka_unit_test(attention_in_int8_takes_what_the_model_says),
 		cmocka_unit_test(trees_take_as_long_as_sequences),
+		cmocka_unit_test(a_window_takes_as_long_as_its_keys),
 		cmocka_unit_test(scores_take_as_long_as_the_paper_s),
 		cmocka_unit_test(a_job_s_time_is_that_of_its_launch_and_commands_in_ns_and_cycles),
 		cmocka_unit_test(sleeps_take_their_time_one_after_another),

@@ -1,19 +1,21 @@
 // SPDX-License-Identifier: MIT
 /*
  * Graphs for token trees: ROPE_AT gives each row the position of its depth, and with the masks of
- * ATTN_MASK each row has the attention of its path, as if the path were a sequence of its own.
+ * ATTN_MASK each row has the attention of its path, as if the path were a sequence of its own; with
+ * windows and caps too.
  */
 #include <errno.h>
 #include <math.h>
 
 #include "npu_matrix.h"
 
-#define CTX 300
+#define CTX 1400
 #define MAX_ROWS 64
 
 /* A step of a layer: queries and keys get their positions, keys and values go to the cache. */
 struct tree {
-	uint32_t rows, heads, kv_heads, dim, pos;
+	uint32_t rows, heads, kv_heads, dim, pos, window;
+	float cap;
 	uint32_t depths[MAX_ROWS], parents[MAX_ROWS];
 	uint64_t mask[MAX_ROWS];
 	float freq[32];
@@ -26,7 +28,9 @@ static void tree_make(struct tree *t, bool chain)
 			    .kv_heads = random_in(1, 2),
 			    .dim = 2 * random_in(1, 32) };
 	t->heads = t->kv_heads * random_in(1, 3);
-	t->pos = random_in(0, CTX - t->rows);
+	t->pos = random_in(0, random_in(0, 1) ? CTX - t->rows : 100);
+	t->window = random_in(0, 1) ? random_in(1, random_in(0, 1) ? 20 : t->pos + 70) : 0;
+	t->cap = random_in(0, 2) ? 0 : 0.1f + fabsf(random_float());
 	for (uint32_t i = 0; i < t->rows; i++) {
 		t->parents[i] = !i ? 0 : chain || random_in(0, 1) ? i - 1 : random_in(0, i - 1);
 		t->depths[i] = i ? t->depths[t->parents[i]] + 1 : 0;
@@ -58,7 +62,7 @@ static struct npu_tensor *place(struct npu_graph *g, struct npu_tensor *x, struc
 		      : npu_rope(g, x, freq, heads, pos, NPU_ROPE_HALVES);
 }
 
-/* Sets @y to the attention of all nodes: with the operations for trees, or those for sequences. */
+/* Sets @y to the attention of all nodes: with positions and masks, or without. */
 static void tree_run(struct tree *t, struct fixture *f, bool tree, float *y)
 {
 	struct npu_graph *g = npu_graph_create("tree");
@@ -82,7 +86,7 @@ static void tree_run(struct tree *t, struct fixture *f, bool tree, float *y)
 		{ "depths", t->depths, NULL, t->rows * 4 },
 		{ "mask", t->mask, NULL, t->rows * 8 },
 	};
-	struct npu_attn_options options = { NULL };
+	struct npu_attn_options options = { .window = t->window, .cap = t->cap };
 
 	if (tree) {
 		depths = npu_graph_input(g, "depths", NPU_U32, t->rows, 1);
@@ -92,8 +96,7 @@ static void tree_run(struct tree *t, struct fixture *f, bool tree, float *y)
 	k = place(g, k, freq, t->kv_heads, pos, depths);
 	npu_ok(npu_store_rows(g, k, kc, pos));
 	npu_ok(npu_store_rows(g, v, vc, pos));
-	q = tree ? npu_attn_mask(g, q, kc, vc, t->heads, t->kv_heads, scale, pos, &options)
-		 : npu_attn(g, q, kc, vc, t->heads, t->kv_heads, scale, pos);
+	q = npu_attn_mask(g, q, kc, vc, t->heads, t->kv_heads, scale, pos, &options);
 	npu_graph_output(g, "y", q);
 	npu_ok(run_graph(f, g, bindings, tree ? 8 : 6, &param, 1));
 }
@@ -117,11 +120,15 @@ static void node_want(struct tree *t, uint32_t i, uint32_t h)
 	for (j = 0; j < t->rows; j++)
 		if (t->mask[i] >> j & 1)
 			rows[n++] = t->pos + j;
+	for (j = t->window && n > t->window ? n - t->window : 0; j; j--)
+		memmove(rows, rows + 1, --n * sizeof(*rows));
 	for (j = 0; j < n; j++) {
 		k = t->k_cache.got + ((size_t)rows[j] * t->kv_heads + kv) * t->dim;
 		for (p[j] = 0, d = 0; d < t->dim; d++)
 			p[j] += turned[d] * (double)k[d];
-		sum += p[j] = exp(p[j] / sqrt(t->dim));
+		p[j] /= sqrt(t->dim);
+		p[j] = t->cap > 0 ? (double)t->cap * tanh(p[j] / (double)t->cap) : p[j];
+		sum += p[j] = exp(p[j]);
 	}
 	for (d = 0; d < t->dim; d++)
 		for (want[d] = 0, j = 0; j < n; j++)
@@ -188,19 +195,22 @@ static void operands_that_do_not_fit_are_refused(void **state)
 		enum npu_dtype depths_type, mask_type;
 		uint32_t depths, mask, rows;
 		const char *why;
+		float cap;
 	} cases[] = {
-		{ NPU_U32, NPU_U64, 3, 4, 4, "rope_at: 'depths' is 3 x 1, not 4 x 1" },
-		{ NPU_F32, NPU_U64, 4, 4, 4, "rope_at: 'depths' is f32, not u32" },
-		{ NPU_U32, NPU_U64, 4, 5, 4, "attn_mask: 'mask' is 5 x 1, not 4 x 1" },
-		{ NPU_U32, NPU_U32, 4, 4, 4, "attn_mask: 'mask' is u32, not u64" },
-		{ NPU_U32, NPU_U64, 65, 65, 65, "attn_mask: 65 rows, with a mask at most 64" },
-		{ NPU_U32, NPU_U64, 4, 4, 4, "attn_mask: q 4 x 8 in 3 heads" },
+		{ NPU_U32, NPU_U64, 4, 4, 4, "attn_mask: cap -1 is negative", -1 },
+		{ NPU_U32, NPU_U64, 4, 4, 4, "attn_mask: nan is not a finite number", NAN },
+		{ NPU_U32, NPU_U64, 3, 4, 4, "rope_at: 'depths' is 3 x 1, not 4 x 1", 0 },
+		{ NPU_F32, NPU_U64, 4, 4, 4, "rope_at: 'depths' is f32, not u32", 0 },
+		{ NPU_U32, NPU_U64, 4, 5, 4, "attn_mask: 'mask' is 5 x 1, not 4 x 1", 0 },
+		{ NPU_U32, NPU_U32, 4, 4, 4, "attn_mask: 'mask' is u32, not u64", 0 },
+		{ NPU_U32, NPU_U64, 65, 65, 65, "attn_mask: 65 rows, with a mask at most 64", 0 },
+		{ NPU_U32, NPU_U64, 4, 4, 4, "attn_mask: q 4 x 8 in 3 heads", 0 },
 	};
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		struct npu_graph *g = npu_graph_create("bad");
 		struct npu_tensor *x = npu_graph_input(g, "x", NPU_F32, cases[i].rows, 8);
-		struct npu_attn_options options;
+		struct npu_attn_options options = { .cap = cases[i].cap };
 		size_t bytes;
 		void *image;
 

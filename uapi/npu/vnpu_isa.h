@@ -625,12 +625,20 @@ struct vnpu_cmd_attn {
 };
 
 /*
- * ATTN_MASK (1.10): ATTN by rows that do not see all rows before them, such as the nodes of a token
- * tree, which see their ancestors (CoordGen 3.1). mask u64[rows], in memory; rows is at most
- * VNPU_MASK_ROWS, and head_dim at most VNPU_MASK_HEAD_DIM. With p = params[pos_param], query row r
- * attends to the cache rows 0..p - 1, to those p + j, j < r, of which bit j of mask[r] is set, and
- * to its own, p + r. Its bits r and above do not matter. Rows of the cache that it does not attend
- * to contribute nothing, not even a NaN: the result has the bits of ATTN in a cache without them.
+ * ATTN_MASK (1.10): ATTN by rows that need not attend to all rows before them. With p =
+ * params[pos_param], query row r attends to its own cache row, p + r, and to those of the rows
+ * 0..p + r - 1 that are left by
+ *
+ *	mask	u64[rows], in memory; may be absent. Of the rows p + j, j < r, only those are
+ *		left for which bit j of mask[r] is set: the ancestors of a token tree's node
+ *		(CoordGen 3.1). Bits r and above do not matter. rows is then at most
+ *		VNPU_MASK_ROWS, and head_dim at most VNPU_MASK_HEAD_DIM.
+ *	window	then only the last window - 1 are left, so that with its own row it attends to at
+ *		most window; 0: all
+ *
+ * With cap above 0 a score s is cap tanh(s / cap). Rows of the cache that a row does not attend to
+ * contribute nothing, not even a NaN: without a window, the result has the bits of ATTN in a cache
+ * without them.
  */
 #define VNPU_MASK_ROWS 64
 #define VNPU_MASK_HEAD_DIM 512
@@ -638,6 +646,8 @@ struct vnpu_cmd_attn {
 struct vnpu_cmd_attn_mask {
 	struct vnpu_cmd_attn attn;
 	struct vnpu_ref mask;
+	uint32_t window;
+	float cap; /* not negative */
 };
 
 /*
