@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "candidates.h"
+#include "candidates_private.h"
 
 #include <errno.h>
 #include <float.h>
@@ -9,18 +9,11 @@
 
 #include "cpu_kernels.h"
 
-#define NR_BUCKETS 4096
 /* Candidates of a bucket that are sorted. */
 #define FEW 256
 /* Differences of logits from here on share a bucket: their probabilities are below 1e-27. */
 #define MOST_APART 64.0f
 #define BLOCK CPU_KERNELS_BLOCK
-
-struct candidate_buckets {
-	double weight[NR_BUCKETS]; /* sums */
-	int32_t *of; /* [n_vocab]: the bucket of each candidate of a list */
-	const struct candidate_list *list; /* whose buckets these are; NULL: of none */
-};
 
 static int memory_init(struct candidate_memory *m, unsigned int max)
 {
@@ -68,22 +61,6 @@ void candidates_fini(struct candidates *c)
 	free(c->buckets);
 	free(c->block_max);
 	free(c->scores);
-}
-
-/* Makes @l a list of the first @n in @m. */
-static void list_set(struct candidate_list *l, const struct candidate_memory *m, unsigned int n)
-{
-	*l = (struct candidate_list){
-		.n = n,
-		.logits = m->logits,
-		.ids = m->ids,
-		.weights = m->weights,
-	};
-}
-
-static int32_t id_at(const struct candidate_list *l, unsigned int i)
-{
-	return l->ids ? l->ids[i] : (int32_t)i;
 }
 
 /* ---- which tokens are candidates ---- */
@@ -152,14 +129,6 @@ static unsigned int add_tokens(const struct candidate_memory *m, unsigned int n,
 		n += logits[i] >= least;
 	}
 	return n;
-}
-
-/* The smallest float that is at least @x: the same floats are at least that. */
-static float float_from(double x)
-{
-	float f = (float)x;
-
-	return (double)f < x ? nextafterf(f, INFINITY) : f;
 }
 
 unsigned int candidates_list(struct candidates *c, const float *logits, double least,
@@ -279,21 +248,6 @@ static unsigned int copy_bucket(const struct candidate_memory *to,
 	return n;
 }
 
-/* Orders the greatest logit first, equal ones by id. */
-static int by_order(const void *a, const void *b)
-{
-	const struct candidate *x = a, *y = b;
-
-	if (x->logit != y->logit)
-		return x->logit > y->logit ? -1 : 1;
-	return x->id < y->id ? -1 : x->id > y->id;
-}
-
-static struct candidate list_at(const struct candidate_list *l, unsigned int i)
-{
-	return (struct candidate){ l->logits[i], id_at(l, i), l->weights[i] };
-}
-
 /* Adds up the weights of candidates in order. True: @c is where @target is reached. */
 static bool add_up(const struct candidate *c, double target, bool beyond, double *sum,
 		   struct candidate *found)
@@ -347,135 +301,6 @@ struct candidate candidates_find(struct candidates *c, double target, bool beyon
 	}
 	return find_in_order(l, target, beyond, sum);
 }
-
-/* ---- dropping some ---- */
-
-/* Drops the candidates behind @last in the order of @keys: greatest first, equal ones by id. */
-static void drop_behind(struct candidates *c, const float *keys, const struct candidate *last)
-{
-	const struct candidate_memory *m = &c->of_list;
-	const struct candidate_list *l = &c->list;
-	unsigned int n = 0;
-
-	for (unsigned int i = 0; i < l->n; i++) {
-		float logit = l->logits[i], key = keys[i];
-		int32_t id = id_at(l, i);
-
-		m->logits[n] = logit;
-		m->ids[n] = id;
-		n += (key > last->logit) | ((key == last->logit) & (id <= last->id));
-	}
-	list_set(&c->list, m, n);
-	c->buckets->list = NULL;
-}
-
-void candidates_drop(struct candidates *c, const struct candidate *last)
-{
-	drop_behind(c, c->list.logits, last);
-}
-
-void candidates_drop_below(struct candidates *c, double least)
-{
-	const struct candidate last = { float_from(least), INT32_MAX, 0 };
-
-	drop_behind(c, c->list.logits, &last);
-}
-
-/* The entropy of the weights, which are those without temperature, and their sum. */
-static double weighed_entropy(const struct candidate_list *l, float max, double sum)
-{
-	double surprise = 0;
-
-	for (unsigned int i = 0; i < l->n; i++)
-		surprise -= l->weights[i] * ((double)l->logits[i] - (double)max);
-	return surprise / sum + log(sum);
-}
-
-double candidates_entropy(struct candidates *c, float max)
-{
-	return weighed_entropy(&c->list, max, candidates_weigh(c, max, 1));
-}
-
-void candidates_keep_typical(struct candidates *c, float max, double p)
-{
-	double sum = candidates_weigh(c, max, 1), reached,
-	       /* Of a token whose surprise is the entropy. */
-		expected = log(sum) - weighed_entropy(&c->list, max, sum) + (double)max;
-	struct candidate_list list = c->list;
-	struct candidate last;
-
-	for (unsigned int i = 0; i < list.n; i++)
-		c->scores[i] = -(float)fabs((double)list.logits[i] - expected);
-	c->list.logits = c->scores;
-	last = candidates_find(c, p * sum, false, &reached);
-	c->list = list;
-	drop_behind(c, c->scores, &last);
-}
-
-static bool is_behind(const struct candidate *a, const struct candidate *b)
-{
-	return by_order(a, b) > 0;
-}
-
-/* Drops the candidates before @first. */
-static void drop_before(struct candidates *c, const struct candidate *first)
-{
-	const struct candidate_memory *m = &c->of_list;
-	struct candidate next;
-	unsigned int n = 0;
-
-	for (unsigned int i = 0; i < c->list.n; i++) {
-		next = list_at(&c->list, i);
-		m->logits[n] = next.logit;
-		m->ids[n] = next.id;
-		n += !is_behind(first, &next);
-	}
-	list_set(&c->list, m, n);
-	c->buckets->list = NULL;
-}
-
-void candidates_drop_top(struct candidates *c, float max, double threshold)
-{
-	double least = threshold * candidates_weigh(c, max, 1);
-	struct candidate last = { 0 }, next;
-	unsigned int likely = 0;
-
-	for (unsigned int i = 0; i < c->list.n; i++) {
-		if (c->list.weights[i] < least)
-			continue;
-		next = list_at(&c->list, i);
-		if (!likely++ || is_behind(&next, &last))
-			last = next;
-	}
-	if (likely > 1)
-		drop_before(c, &last);
-}
-
-float candidates_max(const struct candidates *c)
-{
-	float least, most;
-
-	cpu_kernels_get(NULL)->range(&least, &most, c->list.logits, c->list.n);
-	return most;
-}
-
-double candidates_mean(const struct candidates *c, double *deviation)
-{
-	double sum = 0, squares = 0, mean;
-
-	for (unsigned int i = 0; i < c->list.n; i++)
-		sum += (double)c->list.logits[i];
-	mean = sum / c->list.n;
-	for (unsigned int i = 0; i < c->list.n; i++) {
-		double apart = (double)c->list.logits[i] - mean;
-
-		squares += apart * apart;
-	}
-	*deviation = sqrt(squares / c->list.n);
-	return mean;
-}
-
-/* ---- drawing one ---- */
 
 int32_t candidates_find_by_id(const struct candidates *c, double target)
 {
