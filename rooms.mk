@@ -66,7 +66,7 @@ RUNTIME_ROOMS := runtime/base runtime/grammar runtime/sample runtime/draft runti
 	runtime/partition runtime/lanes/opencl runtime/lanes runtime/pass runtime
 ROOMS += runtime/api $(RUNTIME_ROOMS)
 runtime/api_folder := runtime
-runtime/api_public := llm.h llm_choices.h llm_quantize.h llm_vocab.h
+runtime/api_public := llm.h llm_choices.h llm_quantize.h llm_sampler.h llm_vocab.h
 
 runtime/base_public := checksum.h llm_fail.h threadpool.h
 runtime/base_uses := $(RUNTIME_BELOW)

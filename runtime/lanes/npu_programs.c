@@ -639,8 +639,7 @@ int npu_programs_whole(struct npu_programs *p, const struct npu_whole *whole, np
 		return err < 0 ? err : 0;
 	if (fresh && graph->graph != LLM_GRAPH_HEAD)
 		err = bind_layers(p, (*out)->job, graph);
-	if (fresh && !err &&
-	    (graph->graph == LLM_GRAPH_TOKEN || graph->graph == LLM_GRAPH_HEAD))
+	if (fresh && !err && (graph->graph == LLM_GRAPH_TOKEN || graph->graph == LLM_GRAPH_HEAD))
 		err = bind_head(p, (*out)->job);
 	if (!err)
 		err = bind_whole_rows(p, *out, whole);
