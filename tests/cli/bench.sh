@@ -13,7 +13,8 @@ true_in_python "json has llama-bench's and our fields, two tests, two samples ea
 rows = json.load(open(sys.argv[1]))
 assert [(r['n_prompt'], r['n_gen']) for r in rows] == [(8, 0), (0, 4)], rows
 for r in rows:
-    for k in '''build_commit cpu_info model_filename model_type model_size model_n_params n_threads n_prompt n_gen n_depth task test_time
+    for k in '''build_commit build_number cpu_info gpu_info backends n_batch n_ubatch cpu_mask cpu_strict poll type_k type_v n_gpu_layers split_mode main_gpu
+        no_kv_offload flash_attn tensor_split use_mmap embeddings model_filename model_type model_size model_n_params n_threads n_prompt n_gen n_depth task test_time
         avg_ns stddev_ns avg_ts stddev_ts samples_ns samples_ts transport clock profile preset graphs placement partition sync order
         weights activations kv start attention draft ttft_ms syncs npu_jobs decision_ns busy_npu busy_gpu busy_cpu busy_storage bubble_npu bubble_gpu bubble_cpu bubble_storage energy_j
         power_w peak_memory_bytes weight_bytes_read kv_bytes_read memory_gbps shadow_ms shadow_merges shadow_reads shadow_weight_bytes ratio sparse_from attn_keys attn_estimate_ms attn_select_ms attn_attend_ms attn_launches start_read_bytes start_cached_bytes start_wait_ms start_pack_ms panels_cache recall accepted_per_step draft_nodes token_ms plain_token_ms draft_ms calibrate_ms calibrate_head_ms graph_switch_ms graph_load_ms graph_bytes graph_peak_bytes decode_width output_sha256 predictor modelled_ns prefill_breakdown decode_breakdown cold_breakdown'''.split():
@@ -23,6 +24,7 @@ for r in rows:
     assert abs(r['avg_ts'] - sum(r['samples_ts']) / 2) < 1e-6 * r['avg_ts']
     assert all(abs(t - (r['n_prompt'] + r['n_gen']) * 1e9 / n) < 1e-6 * t for t, n in zip(r['samples_ts'], r['samples_ns']))
     assert r['model_n_params'] == 5770496 and r['clock'] == 'wall' and r['placement'] == 'cpu' and r['preset'] == 'cpu'
+    assert (r['backends'], r['n_gpu_layers'], r['type_k'], r['n_ubatch'], r['flash_attn']) == ('CPU', 0, 'f16', r['chunk'], True), r
     assert r['weights'] == 'f32' and r['peak_memory_bytes'] > 2**20
     for k in 'transport sync npu_jobs decision_ns syncs busy_npu bubble_npu busy_gpu busy_storage energy_j power_w recall accepted_per_step draft_nodes token_ms plain_token_ms draft_ms calibrate_ms task prefill_breakdown decode_breakdown cold_breakdown'.split():
         assert r[k] is None, (k, r[k])

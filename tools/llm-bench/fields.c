@@ -9,15 +9,33 @@
 #include "llm-bench.h"
 #include "tool.h"
 
-/* Choices that are not listed here come after these fields. */
+/* llama-bench's fields in its order, then ours. Other choices come after these. */
 static const struct bench_field fixed_fields[] = {
 	{ "build_commit", "TEXT" },
+	{ "build_number", "INTEGER" },
 	{ "cpu_info", "TEXT" },
+	{ "gpu_info", "TEXT" },
+	{ "backends", "TEXT" },
 	{ "model_filename", "TEXT" },
 	{ "model_type", "TEXT" },
 	{ "model_size", "INTEGER" },
 	{ "model_n_params", "INTEGER" },
+	{ "n_batch", "INTEGER" },
+	{ "n_ubatch", "INTEGER" },
 	{ "n_threads", "INTEGER" },
+	{ "cpu_mask", "TEXT" },
+	{ "cpu_strict", "INTEGER" },
+	{ "poll", "INTEGER" },
+	{ "type_k", "TEXT" },
+	{ "type_v", "TEXT" },
+	{ "n_gpu_layers", "INTEGER" },
+	{ "split_mode", "TEXT" },
+	{ "main_gpu", "INTEGER" },
+	{ "no_kv_offload", "INTEGER" },
+	{ "flash_attn", "INTEGER" },
+	{ "tensor_split", "TEXT" },
+	{ "use_mmap", "INTEGER" },
+	{ "embeddings", "INTEGER" },
 	{ "n_prompt", "INTEGER" },
 	{ "n_gen", "INTEGER" },
 	{ "n_depth", "INTEGER" },
@@ -551,6 +569,37 @@ static void add_costs(struct json_object *o, const struct bench_result *r)
 	add(o, "cold_breakdown", cold_breakdown(r));
 }
 
+/* Where the operators run, as llama-bench names it. */
+static const char *backends(const struct llm_engine_info *info, char *text, size_t bytes)
+{
+	snprintf(text, bytes, "CPU%s%s", info->device ? ",NPU" : "", info->gpu ? ",OpenCL" : "");
+	return text;
+}
+
+/*
+ * Fields of llama-bench that are settings of llama.cpp: what those settings are here. There is no
+ * number of builds, no batch beside the chunk and no mask of CPUs, which are null.
+ */
+static void add_llama(struct json_object *o, const struct bench_result *r)
+{
+	const struct llm_engine_info *info = r->info;
+	const char *kv = llm_choice_name(LLM_CHOICE_KV, info->choices.kv);
+	bool cpu = info->choices.placement == LLM_PLACE_CPU;
+	char text[32];
+
+	add(o, "gpu_info", json_out_string(info->gpu));
+	add(o, "backends", json_out_string(backends(info, text, sizeof(text))));
+	add(o, "n_ubatch", json_object_get(json_object_object_get(o, "chunk")));
+	add(o, "type_k", json_out_string(kv));
+	add(o, "type_v", json_out_string(kv));
+	add(o, "n_gpu_layers", json_out_u64(cpu ? 0 : info->n_layer));
+	add(o, "split_mode", json_out_string("none"));
+	add(o, "no_kv_offload", json_object_new_boolean(cpu));
+	add(o, "flash_attn", json_object_new_boolean(true));
+	add(o, "use_mmap", json_object_new_boolean(true));
+	add(o, "embeddings", json_object_new_boolean(false));
+}
+
 /* In the order of the fields; unknown ones are null. */
 struct json_object *bench_fields_make(const struct bench_result *r)
 {
@@ -560,6 +609,7 @@ struct json_object *bench_fields_make(const struct bench_result *r)
 	add_times(known, r);
 	add_choices(known, r);
 	add_costs(known, r);
+	add_llama(known, r);
 	for (const struct bench_field *field = bench_fields(); field->name; field++)
 		add(o, field->name, json_object_get(json_object_object_get(known, field->name)));
 	json_object_put(known);
