@@ -319,7 +319,7 @@ install -m 644 $(O)/lib/$(1).a $(DESTDIR)$(LIBDIR)/
 endef
 
 install: all
-	install -d $(addprefix $(DESTDIR)$(PREFIX)/,bin sbin include/vnpu/drm include/vnpu/linux share/man/man1 share/man/man8 \
+	install -d $(addprefix $(DESTDIR)$(PREFIX)/,bin sbin include/vnpu/drm include/vnpu/linux include/vnpu/npu share/man/man1 share/man/man8 \
 		share/vnpu/models/docs6m share/vnpu/bpftrace share/vnpu/profiles share/vnpu/shapes \
 		share/bash-completion/completions) $(DESTDIR)$(LIBDIR)/pkgconfig $(DESTDIR)$(UNITDIR) $(DESTDIR)$(UDEVDIR) \
 		$(DESTDIR)$(SYSUSERSDIR)
@@ -330,6 +330,7 @@ install: all
 	install -m 644 $(call headers,libnpu) $(call headers,runtime/api) $(DESTDIR)$(PREFIX)/include/vnpu/
 	install -m 644 uapi/drm/*.h $(DESTDIR)$(PREFIX)/include/vnpu/drm/
 	install -m 644 uapi/linux/*.h $(DESTDIR)$(PREFIX)/include/vnpu/linux/
+	install -m 644 uapi/npu/*.h $(DESTDIR)$(PREFIX)/include/vnpu/npu/
 	install -m 644 docs/man/*.1 $(DESTDIR)$(PREFIX)/share/man/man1/
 	install -m 644 docs/man/*.8 $(DESTDIR)$(PREFIX)/share/man/man8/
 	install -m 644 share/models/docs6m/docs6m-q8_0.gguf share/models/docs6m/*.md \
@@ -342,6 +343,10 @@ install: all
 	install -m 644 share/udev/60-vnpu.rules $(DESTDIR)$(UDEVDIR)/
 	install -m 644 share/sysusers/vnpu.conf $(DESTDIR)$(SYSUSERSDIR)/
 	sed 's|@PREFIX@|$(PREFIX)|' share/systemd/vnpu-fw.service.in > $(DESTDIR)$(UNITDIR)/vnpu-fw.service
+	@if [ -n "$(DESTDIR)" ]; then :; \
+	elif [ "$$(id -u)" = 0 ] && /sbin/ldconfig -v -N -X 2>/dev/null | grep -q "^$(LIBDIR):"; then /sbin/ldconfig; \
+	else echo "install: the loader does not look in $(LIBDIR); run programs with LD_LIBRARY_PATH=$(LIBDIR), or as root" \
+		"add it to /etc/ld.so.conf and run ldconfig"; fi
 
 # Packages are built in a copy of the tree without build folders, so that the tree stays clean.
 deb: deps-deb

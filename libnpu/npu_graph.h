@@ -3,7 +3,7 @@
  * Static graphs: build, compile to ELF, disassemble.
  *
  * A graph is tensors and operators with all shapes known. npu_graph_compile() orders the operators,
- * places scratch memory, lowers them to a command stream (uapi/npu/vnpu_isa.h) and writes an ELF
+ * places scratch memory, lowers them to a command stream (<npu/vnpu_isa.h>) and writes an ELF
  * file:
  *
  *	.vnpu.cmd	the stream; relocations fill in the operands
@@ -20,8 +20,8 @@
  * docs/elf.md has the format byte for byte.
  *
  * An error while building a graph is kept for npu_graph_compile(), which reports the first one: an
- * operator with an operand of a wrong shape returns NULL, and so does one with a NULL operand.
- * Tensors belong to their graph.
+ * operator with an operand of a wrong shape returns NULL, and so does one with a NULL operand, or
+ * an input of a NULL graph. Tensors belong to their graph.
  */
 #ifndef NPU_GRAPH_H
 #define NPU_GRAPH_H

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT
 /* Profiles: the table of what is in one, and reading it. */
+#define _GNU_SOURCE /* dladdr */
 #include "soc.h"
 
+#include <dlfcn.h>
 #include <errno.h>
 #include <ini.h>
 #include <math.h>
@@ -377,6 +379,13 @@ double soc_cpu_active_w(const struct soc *p)
 
 /* ---- files ---- */
 
+static void cut_name(char *path)
+{
+	char *slash = strrchr(path, '/');
+
+	*(slash ? slash : path) = '\0';
+}
+
 /*
  * Where the program lies, without its name: profiles are installed beside
  * it, and in a tree above it.
@@ -384,22 +393,50 @@ double soc_cpu_active_w(const struct soc *p)
 static void program_dir(char *dir, size_t bytes)
 {
 	ssize_t n = readlink("/proc/self/exe", dir, bytes - 1);
-	char *slash;
 
 	dir[n > 0 ? n : 0] = '\0';
-	slash = strrchr(dir, '/');
-	if (slash)
-		*slash = '\0';
+	cut_name(dir);
+}
+
+/* The same for the library, or program, that this function is in. */
+static void library_dir(char *dir, size_t bytes)
+{
+	Dl_info info;
+	char *path = NULL;
+
+	if (dladdr((const void *)(uintptr_t)library_dir, &info) && info.dli_fname)
+		path = realpath(info.dli_fname, NULL);
+	snprintf(dir, bytes, "%s", path ? path : "");
+	free(path);
+	cut_name(dir);
+}
+
+/* Opens NAME.conf of @kind in the first of @places, below @dir, that has it. NULL: none. */
+static FILE *open_in(const char *dir, const char *const *places, const char *kind, const char *name,
+		     char *path, size_t path_bytes)
+{
+	FILE *f = NULL;
+
+	for (; !f && *places; places++) {
+		snprintf(path, path_bytes, "%s%s/%s/%s.conf", dir, *places, kind, name);
+		f = fopen(path, "r");
+	}
+	return f;
 }
 
 FILE *soc_open_file(const char *kind, const char *env, const char *name, char *path,
 		    size_t path_bytes)
 {
-	static const char *const places[] = { "../share/vnpu", "../../share", "../../../share" };
+	/* Debian's libraries are in a folder of their own below PREFIX/lib. */
+	static const char *const by_program[] = { "/../share/vnpu", "/../../share",
+						  "/../../../share", NULL };
+	static const char *const by_library[] = { "/../share/vnpu", "/../../share/vnpu",
+						  "/../../share", NULL };
+	static const char *const installed[] = { "/usr/local/share/vnpu", "/usr/share/vnpu", NULL };
 	size_t len = strlen(name);
 	const char *folder = getenv(env);
 	char dir[4096];
-	FILE *f = NULL;
+	FILE *f;
 
 	if (strchr(name, '/') || (len > 5 && !strcmp(name + len - 5, ".conf"))) {
 		snprintf(path, path_bytes, "%s", name);
@@ -410,11 +447,12 @@ FILE *soc_open_file(const char *kind, const char *env, const char *name, char *p
 		return fopen(path, "r");
 	}
 	program_dir(dir, sizeof(dir));
-	for (size_t i = 0; !f && i < sizeof(places) / sizeof(places[0]); i++) {
-		snprintf(path, path_bytes, "%s/%s/%s/%s.conf", dir, places[i], kind, name);
-		f = fopen(path, "r");
-	}
-	return f;
+	f = open_in(dir, by_program, kind, name, path, path_bytes);
+	if (f)
+		return f;
+	library_dir(dir, sizeof(dir));
+	f = open_in(dir, by_library, kind, name, path, path_bytes);
+	return f ? f : open_in("", installed, kind, name, path, path_bytes);
 }
 
 /* 0 with *f, or -errno with a line in @why. */

@@ -44,10 +44,8 @@ static int npu_context_make(struct npu_device *dev, struct npu_context **out)
 				"context: all contexts of the device are in use, or its firmware "
 				"is lost; try again later, npu-info --doctor says which");
 		if (ret == -ENOMEM && dev->info.transport == NPU_TRANSPORT_SIM)
-			return npu_fail(ret,
-					"context: no %llu GiB of addresses to reserve, as the sim "
-					"transport does; raise the limit (ulimit -v)",
-					1ull << (dev->info.va_bits - 30));
+			return npu_fail(ret, "context: no addresses left for the sim transport to "
+					     "reserve; raise the limit (ulimit -v)");
 		return npu_fail(ret, "context: CTX_CREATE: %s", strerror(-ret));
 	}
 	ctx->id = create.ctx_id;

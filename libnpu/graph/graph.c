@@ -79,6 +79,10 @@ bool graph_name_ok(struct npu_graph *g, const char *name, const char *what)
 /* Names of bindings and constants share the symbol table. */
 static bool graph_symbol_ok(struct npu_graph *g, const char *name, const char *what)
 {
+	if (!g) {
+		npu_fail(-EINVAL, "%s '%s': no graph", what, name ? name : "");
+		return false;
+	}
 	if (!graph_name_ok(g, name, what))
 		return false;
 	if (!strncmp(name, "__", 2)) {

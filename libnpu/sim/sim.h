@@ -94,6 +94,7 @@ struct sim_binding {
 struct sim_ctx {
 	uint32_t id; /* also its number in the device */
 	uint8_t *base;
+	uint64_t bytes; /* of addresses that it has */
 	pthread_rwlock_t lock; /* protects bindings and the pages behind them */
 	struct sim_binding *bindings; /* by address */
 	unsigned int nr_bindings, cap_bindings;

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 
 #include "sim.h"
 
@@ -28,6 +29,27 @@ static unsigned int sim_ctx_count(const struct sim *sim)
 	for (uint32_t i = 0; i < sim->ctxs.size; i++)
 		nr += sim->ctxs.slots[i] != NULL;
 	return nr;
+}
+
+/*
+ * Reserves the context's addresses. Where the process may not have that many (ulimit -v), half of
+ * what it may: buffers are mapped once in the context and once for the program.
+ */
+static int sim_ctx_reserve(struct sim_ctx *ctx)
+{
+	struct rlimit limit;
+
+	ctx->bytes = 1ull << SIM_VA_BITS;
+	ctx->base = sim_reserve(ctx->bytes);
+	if (ctx->base != MAP_FAILED)
+		return 0;
+	if (getrlimit(RLIMIT_AS, &limit) || limit.rlim_cur / 2 >= ctx->bytes)
+		return -ENOMEM;
+	ctx->bytes = limit.rlim_cur / 2 & ~(rlim_t)(SIM_HUGE - 1);
+	if (ctx->bytes <= 2 * SIM_VA_START)
+		return -ENOMEM;
+	ctx->base = sim_reserve(ctx->bytes);
+	return ctx->base == MAP_FAILED ? -ENOMEM : 0;
 }
 
 int sim_ctx_create(struct sim *sim, struct drm_vnpu_ctx_create *args)
@@ -54,8 +76,7 @@ int sim_ctx_create(struct sim *sim, struct drm_vnpu_ctx_create *args)
 	ctx = calloc(1, sizeof(*ctx));
 	if (!ctx)
 		return -ENOMEM;
-	ctx->base = sim_reserve(1ull << SIM_VA_BITS);
-	if (ctx->base == MAP_FAILED) {
+	if (sim_ctx_reserve(ctx)) {
 		free(ctx);
 		return -ENOMEM;
 	}
@@ -68,7 +89,7 @@ int sim_ctx_create(struct sim *sim, struct drm_vnpu_ctx_create *args)
 	sim->ctxs.slots[id - 1] = ctx;
 	args->ctx_id = id;
 	args->va_start = SIM_VA_START;
-	args->va_range = (1ull << SIM_VA_BITS) - SIM_VA_START;
+	args->va_range = ctx->bytes - SIM_VA_START;
 	return 0;
 }
 
@@ -78,7 +99,7 @@ static void sim_ctx_clear(struct sim *sim, struct sim_ctx *ctx)
 	for (unsigned int i = 0; i < ctx->nr_bindings; i++)
 		sim_bo_put(sim, ctx->bindings[i].bo);
 	ctx->nr_bindings = 0;
-	mmap(ctx->base, 1ull << SIM_VA_BITS, PROT_NONE,
+	mmap(ctx->base, ctx->bytes, PROT_NONE,
 	     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
 	pthread_rwlock_unlock(&ctx->lock);
 }
@@ -86,7 +107,7 @@ static void sim_ctx_clear(struct sim *sim, struct sim_ctx *ctx)
 void sim_ctx_free(struct sim *sim, struct sim_ctx *ctx)
 {
 	sim_ctx_clear(sim, ctx);
-	munmap(ctx->base, 1ull << SIM_VA_BITS);
+	munmap(ctx->base, ctx->bytes);
 	pthread_rwlock_destroy(&ctx->lock);
 	free(ctx->bindings);
 	free(ctx);
@@ -211,12 +232,11 @@ int sim_ctx_guard(struct sim_ctx *ctx, const struct fw_access *acc, unsigned int
 	return ret;
 }
 
-static int sim_bind_check(struct sim *sim, const struct drm_vnpu_bind_op *op)
+static int sim_bind_check(const struct sim_ctx *ctx, const struct drm_vnpu_bind_op *op)
 {
 	if (op->pad || !op->size || ((op->va | op->size | op->bo_offset) & (SIM_PAGE - 1)))
 		return -EINVAL;
-	if (op->va < SIM_VA_START || op->va + op->size < op->va ||
-	    op->va + op->size > 1ull << SIM_VA_BITS)
+	if (op->va < SIM_VA_START || op->va + op->size < op->va || op->va + op->size > ctx->bytes)
 		return -EINVAL;
 	switch (op->op) {
 	case DRM_VNPU_BIND_MAP:
@@ -287,7 +307,7 @@ struct sim_bind_step {
 static int sim_bind_prepare(struct sim *sim, struct sim_ctx *ctx, const struct drm_vnpu_bind_op *op,
 			    struct sim_bind_step *step)
 {
-	int ret = sim_bind_check(sim, op);
+	int ret = sim_bind_check(ctx, op);
 	struct sim_bo *bo;
 
 	if (ret || op->op != DRM_VNPU_BIND_MAP)

@@ -363,7 +363,7 @@ static int sim_port_map(void *priv, struct fw_aspace *as)
 	if (!ctx)
 		return -ENOENT;
 	as->base = ctx->base;
-	as->size = 1ull << SIM_VA_BITS;
+	as->size = ctx->bytes;
 	as->priv = ctx;
 	return 0;
 }

@@ -90,6 +90,28 @@ same "libllm exports what its headers declare" "$(exported libllm)" \
 	"$(cat "$prefix"/include/vnpu/llm*.h | gcc -E -P $flags -x c - | grep -o '\bllm_[a-z0-9_]*(' | tr -d '(' | sort -u | xargs)"
 same "debian/libllm0.symbols lists all symbols" "$(sed -n 's/^ \(llm_[a-z0-9_]*\)@.*/\1/p' debian/libllm0.symbols | sort | xargs)" "$(exported libllm)"
 
+# A program that lies elsewhere, on the shared library.
+cat >"$scratch/predict.c" <<'C'
+#include <npu_graph.h>
+#include <npu/vnpu_isa.h>
+#include <stdio.h>
+
+int main(void)
+{
+	struct npu_graph *g = npu_graph_create("twice");
+	struct npu_tensor *x = npu_graph_input(g, "x", NPU_F32, 1, 16);
+	int err;
+
+	npu_graph_output(g, "y", npu_add(g, x, x));
+	err = npu_graph_predict(g, "sd8gen3");
+	printf("%d %s\n", err, err ? npu_error() : "");
+	return npu_graph_input(NULL, "x", NPU_F32, 1, 1) || npu_graph_weight(NULL, "w", NPU_F32, 1, 1);
+}
+C
+gcc -Wall -Werror -o "$scratch/predict" "$scratch/predict.c" $(pkg-config --cflags --libs libnpu) 2>"$scratch/err" && run "$scratch/predict"
+same "a program finds the library's profiles; a graph that is NULL has no inputs" "$rc $(<"$scratch/out")" "0 0 "
+same "make install tells what the loader needs" "$(grep -c "install: the loader does not look in $prefix/lib; .*LD_LIBRARY_PATH" "$scratch/log")" 1
+
 # Tools that call only what the libraries export.
 objects() { sed "s|^|$BUILD/obj/|; s|c$|o|"; }
 ar rcs "$scratch/tools.a" $(find tools -name '*.c' | objects)

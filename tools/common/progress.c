@@ -4,6 +4,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include "progress.h"
@@ -13,6 +14,9 @@
 /* For shorter work the bar would only flicker. */
 #define FIRST_NS 200000000u
 #define BAR_CELLS 30
+/* Columns for what is not the bar: brackets, a share, and a few words */
+#define OTHER_COLUMNS 10
+#define LEAST_CELLS 4
 
 static struct {
 	uint64_t begin_ns, drawn_ns;
@@ -21,12 +25,34 @@ static struct {
 
 static volatile sig_atomic_t stopped;
 
+/* Columns of the terminal that may be written: one less than it has, since some wrap after the
+ * last one. */
+static int columns(void)
+{
+	struct winsize size;
+
+	if (ioctl(STDERR_FILENO, TIOCGWINSZ, &size) || !size.ws_col)
+		return 79;
+	return size.ws_col - 1;
+}
+
+/* The bytes of @text's first @n characters. */
+static int cut(const char *text, int n)
+{
+	int bytes = 0;
+
+	for (; text[bytes] && n >= 0; bytes++)
+		if ((text[bytes] & 0xc0) != 0x80 && n-- == 0)
+			break;
+	return bytes;
+}
+
 void progress_show(double fraction, const char *what)
 {
 	static int terminal = -1;
 	char cells[BAR_CELLS + 1];
 	uint64_t now;
-	int full;
+	int full, room, n;
 
 	if (terminal < 0)
 		terminal = isatty(STDERR_FILENO);
@@ -38,12 +64,17 @@ void progress_show(double fraction, const char *what)
 	if (now - bar.begin_ns < FIRST_NS || now - bar.drawn_ns < REDRAW_NS)
 		return;
 	fraction = fraction < 0 ? 0 : fraction > 1 ? 1 : fraction;
-	full = (int)(fraction * BAR_CELLS);
-	memset(cells, '.', BAR_CELLS);
+	/* The bar gets what the text leaves, and the text what the least bar leaves. */
+	room = columns() - OTHER_COLUMNS;
+	n = room - cut(what, 40);
+	n = n > BAR_CELLS ? BAR_CELLS : n < LEAST_CELLS ? LEAST_CELLS : n;
+	full = (int)(fraction * n);
+	memset(cells, '.', (size_t)n);
 	memset(cells, '#', (size_t)full);
-	cells[BAR_CELLS] = '\0';
+	cells[n] = '\0';
 	/* \033[K clears the rest of a longer line. */
-	fprintf(stderr, "\r[%s] %3.0f%% %.40s\033[K", cells, 100 * fraction, what);
+	fprintf(stderr, "\r[%s] %3.0f%% %.*s\033[K", cells, 100 * fraction,
+		cut(what, room > n ? room - n : 0), what);
 	fflush(stderr);
 	bar.drawn_ns = now;
 	bar.shown = true;

@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "gpu_private.h"
 #include "llm_fail.h"
@@ -195,6 +197,26 @@ static bool is_number(const char *s)
 	return *s && !s[strspn(s, "0123456789")];
 }
 
+/* Whether PoCL's folder, which becomes *@dir, neither can be written nor made. */
+static bool cache_refused(char *dir, size_t bytes)
+{
+	const char *cache = getenv("POCL_CACHE_DIR"), *xdg = getenv("XDG_CACHE_HOME");
+	const char *home = getenv("HOME");
+	char above[4096], *slash;
+	struct stat st;
+
+	if (cache)
+		snprintf(dir, bytes, "%s", cache);
+	else if (xdg)
+		snprintf(dir, bytes, "%s/pocl", xdg);
+	else
+		snprintf(dir, bytes, "%s/.cache/pocl", home ? home : "");
+	snprintf(above, sizeof(above), "%s", dir);
+	while (access(above, F_OK) && (slash = strrchr(above, '/')) && slash > above)
+		*slash = '\0';
+	return access(above, W_OK) || stat(above, &st) || !S_ISDIR(st.st_mode);
+}
+
 /* Finds the device that @select means. */
 static int choose(const struct found *found, unsigned int n, const char *select,
 		  unsigned int *which)
@@ -203,6 +225,11 @@ static int choose(const struct found *found, unsigned int n, const char *select,
 	char both[sizeof(info.platform) + sizeof(info.name) + 1];
 	unsigned int i;
 
+	if (!n && cache_refused(both, sizeof(both)))
+		return llm_fail(-EACCES,
+				"no OpenCL device: PoCL keeps compiled kernels in %s, where "
+				"nothing can be written; name another folder with POCL_CACHE_DIR",
+				both);
 	if (!n)
 		return llm_fail(-ENODEV,
 				"no OpenCL device: the installed platforms find none on this "
