@@ -3,8 +3,8 @@
  * The tokenizer's interface, and the code for both models.
  *
  * Encoding splits the text at special tokens and passes the stretches between them to the model.
- * SPM's dummy space comes before the text and after each control token; decoding removes it there,
- * so the text comes back unchanged.
+ * SPM's dummy space comes before each stretch; decoding removes it there, so the text comes back
+ * unchanged.
  */
 #include "tokenizer_private.h"
 
@@ -266,16 +266,12 @@ long tokenizer_encode(const struct tokenizer *tok, const char *text, size_t byte
 			pos++;
 			continue;
 		}
-		/*
-		 * An empty stretch before a control token gets no dummy space; before a
-		 * user-defined token, which is text, it does.
-		 */
-		ret = encode_stretch(tok, s + start, pos - start,
-				     space && (pos > start || !is_control(tok, id)), &out);
+		/* An empty stretch gets no dummy space. */
+		ret = encode_stretch(tok, s + start, pos - start, space && pos > start, &out);
 		if (ret)
 			return ret;
 		id_list_push(&out, id);
-		space = tok->adds_space && is_control(tok, id);
+		space = tok->adds_space;
 		pos += tok->tokens[id].bytes;
 		pos += stripped(tok, id, s + pos, bytes - pos);
 		start = pos;
@@ -314,6 +310,7 @@ long tokenizer_decode(const struct tokenizer *tok, const int32_t *ids, size_t n,
 
 	for (i = 0; i < n; i++) {
 		const uint8_t *text;
+		bool user;
 
 		if (ids[i] < 0 || (uint32_t)ids[i] >= tok->n_tokens)
 			return -EINVAL;
@@ -323,11 +320,12 @@ long tokenizer_decode(const struct tokenizer *tok, const int32_t *ids, size_t n,
 		}
 		text = token_text(tok, ids[i]);
 		bytes = tok->tokens[ids[i]].bytes;
-		if (space && bytes && *text == ' ') {
+		user = tok->tokens[ids[i]].type == TOKEN_USER;
+		if (space && !user && bytes && *text == ' ') {
 			text++;
 			bytes--;
 		}
-		space = false;
+		space = user && tok->adds_space;
 		if (used < max)
 			memcpy(buf + used, text, bytes < max - used ? bytes : max - used);
 		used += bytes;

@@ -46,7 +46,7 @@ bool tokenizer_is_end(const struct tokenizer *tok, int32_t id);
 
 /* Stores at most @max ids and returns their total number. -ENOMEM, -EFBIG above 2 GiB, -EOVERFLOW
  * if libpcre2 reaches one of its limits. The text need not be valid UTF-8. SPM puts its dummy space
- * in front of the text and after control tokens. */
+ * in front of each stretch of text between special tokens. */
 long tokenizer_encode(const struct tokenizer *tok, const char *text, size_t bytes,
 		      unsigned int flags, int32_t *ids, size_t max);
 /* Stores at most @max bytes of a token and returns their total number, 0 for a control token.

@@ -353,6 +353,8 @@ static void user_defined_tokens_are_always_found(void **state)
 {
 	static const char text[] = "<x><xy>a<xyz><x";
 	const char *const models[] = { "llama", "gpt2" };
+	/* SPM's dummy space is a byte token here: <x [space] > <xy> [space] a <xy [space] z > <x */
+	static const int at[][4] = { { 0, 3, 6, 10 }, { 0, 2, 4, 7 } };
 	struct fixture f;
 	int32_t *ids;
 	int x, m;
@@ -368,12 +370,11 @@ static void user_defined_tokens_are_always_found(void **state)
 		vocab_add(&vocab, "<xy>", 4, 0);
 		f = fixture_make(&vocab, models[m], "qwen2");
 		ids = encode(f.tok, text, sizeof(text) - 1, 0, &n);
-		/* SPM's dummy space is a byte token here: [space] <x > <xy> a <xy z > <x */
-		assert_int_equal(n, m ? 8 : 9);
-		assert_int_equal(ids[!m], x);
-		assert_int_equal(ids[!m + 2], x + 2);
-		assert_int_equal(ids[!m + 4], x + 1);
-		assert_int_equal(ids[!m + 7], x);
+		assert_int_equal(n, at[m][3] + 1);
+		assert_int_equal(ids[at[m][0]], x);
+		assert_int_equal(ids[at[m][1]], x + 2);
+		assert_int_equal(ids[at[m][2]], x + 1);
+		assert_int_equal(ids[at[m][3]], x);
 		free(ids);
 		assert_lossless(f.tok, text, sizeof(text) - 1);
 		fixture_close(&f);
