@@ -46,7 +46,7 @@ static const char *const end_texts[] = {
 bool ends_text(const char *s, size_t bytes)
 {
 	/* Few tokens of a vocabulary get beyond this line. */
-	if (bytes < 5 || (s[0] != '<' && s[0] != '[' && s[0] != '_'))
+	if (bytes < 4 || (s[0] != '<' && s[0] != '[' && s[0] != '_'))
 		return false;
 	for (size_t i = 0; i < sizeof(end_texts) / sizeof(end_texts[0]); i++)
 		if (strlen(end_texts[i]) == bytes && !memcmp(end_texts[i], s, bytes))

@@ -29,13 +29,10 @@ static bool ends(const struct fixture *f, const char *text)
 static void tokens_of_known_texts_end_a_turn(void **state)
 {
 	static const char *const known[] = {
-		"<|im_end|>",
-		"<|eot_id|>",
-		"<|end|>",
-		"<end_of_turn>",
-		"[EOT]",
-		"<|file_sep|>",
-		"<\uff5cend\u2581of\u2581sentence\uff5c>",
+		"</s>",		 "<|im_end|>",
+		"<|eot_id|>",	 "<|end|>",
+		"<end_of_turn>", "[EOT]",
+		"<|file_sep|>",	 "<\uff5cend\u2581of\u2581sentence\uff5c>",
 	};
 	static const char *const others[] = { "<|im_start|>", "<|im_end|", "<end>", "word" };
 	struct fixture f;
