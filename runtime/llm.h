@@ -331,11 +331,12 @@ struct llm_tree {
  * The session keeps its tokens, but has no logits until llm_tree_keep() or the next evaluation.
  *
  * The logits of a node have the same bits as those of llm_session_eval() for its path, a token at a
- * time, and so have keys and values.
+ * time, and so have keys and values. With a GPU they differ by rounding if its attention does: the
+ * host computes RoPE and attention of a tree.
  *
  * -EINVAL for an unknown token or no tree, -ENOSPC if n nodes do not fit into the context, -ENOTSUP
- * with choice decode sparse, whose keys depend on the order of tokens. A device error leaves the
- * session as it was.
+ * for heads of more than 512 values, and with choice decode sparse: nodes have full attention. A
+ * device error leaves the session's tokens as they were.
  */
 int llm_verify_tree(struct llm_session *session, const struct llm_tree *tree);
 /* Logits of a node of the tree, as long as llm_tree_keep() is possible: n_vocab floats. NULL in a
