@@ -227,6 +227,24 @@ static void operands_that_do_not_fit_are_refused(void **state)
 	}
 }
 
+static void heads_that_are_too_long_are_refused(void **state)
+{
+	struct npu_graph *g = npu_graph_create("bad");
+	struct npu_tensor *x = npu_graph_input(g, "x", NPU_F32, 4, 513);
+	const struct npu_attn_options options = {
+		.mask = npu_graph_input(g, "mask", NPU_U64, 4, 1),
+	};
+	size_t bytes;
+	void *image;
+
+	assert_null(npu_attn_mask(g, x, npu_graph_state(g, "k", NPU_F32, 80, 513),
+				  npu_graph_state(g, "v", NPU_F32, 80, 513), 1, 1, 1, NPU_NO_PARAM,
+				  &options));
+	npu_fails(npu_graph_compile(g, &image, &bytes), -EINVAL,
+		  "attn_mask: heads of 513 values, with a mask at most 512");
+	npu_graph_free(g);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -234,6 +252,7 @@ int main(void)
 		cmocka_unit_test(a_chain_has_the_bits_of_a_sequence),
 		cmocka_unit_test(any_positions_and_masks_give_numbers),
 		cmocka_unit_test(operands_that_do_not_fit_are_refused),
+		cmocka_unit_test(heads_that_are_too_long_are_refused),
 	};
 
 	return cmocka_run_group_tests(tests, fixture_setup, fixture_teardown);
