@@ -17,8 +17,8 @@
 #define MIN_MATCH 1
 /* Candidates of a position. More are seldom right. */
 #define CANDIDATES 4
-/* Of a prompt, the last so many positions have candidates. */
-#define MAX_POSITIONS 4096
+/* So many positions of a token in a prompt have candidates, the last ones. */
+#define TOKEN_POSITIONS 2
 /* Of the best token's probability: less is not plausible. */
 #define PLAUSIBLE 0.1
 /*
@@ -185,23 +185,47 @@ void llm_drafter_stats(const struct llm_drafter *d, struct llm_drafter_stats *st
 
 /* ---- prompts ---- */
 
-/* The candidates of the last positions of a prompt. */
+/* The candidates of some positions of a prompt. */
 struct positions {
-	size_t from, nr;
+	size_t nr;
 	size_t *at; /* [nr] */
 	struct llm_candidate (*best)[CANDIDATES]; /* [nr] */
 };
 
-/* Of the last position there are none: its best token is chosen anyway. */
-static int positions_init(struct positions *p, size_t n)
+/*
+ * Chooses the last positions of each token: a calibrated tree begins at the last one, or where a
+ * match ends. Of the prompt's last position there are none: its best token is chosen anyway.
+ * @seen [n_vocab]: 0. An unknown token, with which the prompt will be refused, is passed over.
+ */
+static void choose_positions(struct positions *p, const int32_t *prompt, size_t n, uint8_t *seen,
+			     unsigned int n_vocab)
 {
-	p->nr = n - 1 < MAX_POSITIONS ? n - 1 : MAX_POSITIONS;
-	p->from = n - 1 - p->nr;
-	p->at = calloc(p->nr, sizeof(*p->at));
-	p->best = calloc(p->nr, sizeof(*p->best));
-	for (size_t i = 0; i < p->nr && p->at; i++)
-		p->at[i] = p->from + i;
-	return p->at && p->best ? 0 : llm_fail(-ENOMEM, "no memory for %zu positions", p->nr);
+	size_t at = n - 1;
+
+	for (size_t i = n - 1; i-- > 0;) {
+		if ((uint32_t)prompt[i] >= n_vocab || seen[prompt[i]] == TOKEN_POSITIONS)
+			continue;
+		seen[prompt[i]]++;
+		p->at[--at] = i;
+	}
+	p->nr = n - 1 - at;
+	memmove(p->at, p->at + at, p->nr * sizeof(*p->at));
+}
+
+static int positions_init(struct positions *p, const struct llm_engine *e, const int32_t *prompt,
+			  size_t n)
+{
+	uint8_t *seen = calloc(e->info.n_vocab, 1);
+	int err = 0;
+
+	*p = (struct positions){ .at = calloc(n, sizeof(*p->at)) };
+	if (seen && p->at)
+		choose_positions(p, prompt, n, seen, e->info.n_vocab);
+	p->best = calloc(p->nr + 1, sizeof(*p->best));
+	if (!seen || !p->at || !p->best)
+		err = llm_fail(-ENOMEM, "no memory for %zu positions", n);
+	free(seen);
+	return err;
 }
 
 static void positions_fini(struct positions *p)
@@ -239,7 +263,7 @@ static int extend_calibrated(struct llm_drafter *d)
 /* After a prompt of @n tokens, which retrieval has read. */
 static int store_candidates(struct llm_drafter *d, const struct positions *p, size_t n)
 {
-	size_t first = automaton_tokens(retrieval_context(d->retrieval)) - n + p->from;
+	size_t first = automaton_tokens(retrieval_context(d->retrieval)) - n;
 	int err = extend_calibrated(d);
 
 	for (size_t i = 0; i < p->nr && !err; i++) {
@@ -250,7 +274,7 @@ static int store_candidates(struct llm_drafter *d, const struct positions *p, si
 			ids[j] = p->best[i][j].id;
 			chance[j] = p->best[i][j].p;
 		}
-		err = calibrated_add(d->calibrated, first + i, ids, chance, CANDIDATES);
+		err = calibrated_add(d->calibrated, first + p->at[i], ids, chance, CANDIDATES);
 	}
 	retrieval_calibrate(d->retrieval, d->calibrated);
 	d->stats.calibrated += p->nr;
@@ -262,7 +286,7 @@ static int eval_calibrating(struct llm_drafter *d, struct llm_session *s, const 
 {
 	struct positions p;
 	uint64_t start_ns;
-	int err = positions_init(&p, n);
+	int err = positions_init(&p, d->engine, prompt, n);
 
 	if (!err)
 		err = llm_session_eval_at(s, prompt, n, p.at, p.nr, CANDIDATES, take_candidates,

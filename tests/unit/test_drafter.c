@@ -338,7 +338,8 @@ static void statistics_are_the_sums_of_the_steps(void **state)
 	assert_int_equal(stats.nodes, steps.nodes);
 	/* The first token comes with the prompt. */
 	assert_int_equal(stats.tokens, 59);
-	assert_int_equal(stats.calibrated, 199);
+	/* At most two positions of a token, and not the last one. */
+	assert_in_range(stats.calibrated, 50, 198);
 	assert_int_equal(stats.context_tokens, 200 + 59);
 	assert_int_equal(stats.history_tokens, 0);
 	assert_true(stats.bytes > 0 && !*stats.history_error);
@@ -390,7 +391,7 @@ static void another_engines_drafter_is_refused(void **state)
 	struct llm_engine *a = ref_open(docs6m, LLM_PLACE_CPU, 1, 0);
 	struct llm_engine *b = ref_open(docs6m, LLM_PLACE_CPU, 1, 0);
 	struct llm_drafter *d =
-		new_drafter(b, &(struct llm_drafter_options){ .draft = LLM_DRAFT_PLD });
+		new_drafter(b, &(struct llm_drafter_options){ .draft = LLM_DRAFT_COORDGEN });
 	struct llm_session *s = ref_session(a, 64);
 	struct llm_generate_options o = { .max_tokens = 4, .drafter = d };
 	struct llm_generate_result result;
