@@ -177,7 +177,7 @@ if compgen -G "/etc/OpenCL/vendors/*.icd" >/dev/null; then
 		"0 llm-bench: preset llm.npu is left out llm-bench: preset shadowattn is left out"
 	true_in_python "GPU presets report the busy time and repeat their tokens" "
 rows = json.load(open(sys.argv[1]))
-assert {r['preset'] for r in rows} == {'cpu', 'npu', 'fine', 'gpu', 'hetero-layer', 'hetero-tensor', 'best', 'edgeflow'}
+assert {r['preset'] for r in rows} == {'cpu', 'npu', 'fine', 'gpu', 'hetero-layer', 'hetero-tensor', 'best', 'edgeflow', 'coordgen'}
 for r in rows:
     gpu = r['placement'] in ('gpu', 'layer')
     assert (r['busy_gpu'] is not None) == gpu and (not gpu or 0 < r['busy_gpu'] <= 1), r

@@ -11,7 +11,7 @@ passes "a dry run" "${dry[@]}" --shape llama3.2-1b --preset all -p 256 -n 4 -o j
 cp "$scratch/out" "$scratch/json"
 true_in_python "has the fields of the simulation" "
 rows = json.load(open(sys.argv[1]))
-assert {(r['preset'], r['n_prompt']) for r in rows} == {(p, n) for p in ('cpu', 'npu', 'fine', 'gpu', 'hetero-layer', 'hetero-tensor', 'best', 'llm.npu', 'edgeflow', 'shadowattn')
+assert {(r['preset'], r['n_prompt']) for r in rows} == {(p, n) for p in ('cpu', 'npu', 'fine', 'gpu', 'hetero-layer', 'hetero-tensor', 'best', 'llm.npu', 'edgeflow', 'shadowattn', 'coordgen')
     for n in (256, 0)}, rows
 for r in rows:
     assert r['clock'] == 'virtual' and r['profile'] == 'sd8gen3' and r['model_filename'] is None
