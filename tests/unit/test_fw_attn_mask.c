@@ -2,8 +2,8 @@
 /*
  * Attention of rows that need not attend to all keys before them, and of capped scores: every
  * instruction set gives the bits of the portable kernels, which keep the bound of docs/isa.md; a
- * row has the bits of a cache without what its mask leaves out; what a row does not attend to has no
- * influence on it.
+ * row has the bits of a cache without what its mask leaves out; what a row does not attend to has
+ * no influence on it.
  */
 #include "fw_attn_data.h"
 
@@ -100,7 +100,7 @@ static void a_mask_and_a_window_of_all_keys_give_the_bits_without_them(void **st
 	}
 }
 
-/* Moves the cache's rows that row @r's mask leaves in front of the others, and makes it their last. */
+/* Moves the cache's rows that row @r's mask leaves in front of the others; its own is the last. */
 static struct fw_attn alone(const struct attn *x, uint32_t r, uint8_t *k, uint8_t *v)
 {
 	struct attn all = *x;
