@@ -82,7 +82,7 @@ runtime/gguf_uses := $(runtime/base_uses) runtime/base
 # These two do not see each other:
 runtime/text_public := text.h tokenizer.h
 runtime/text_uses := $(runtime/gguf_uses) runtime/gguf
-runtime/model_public := activations.h adaptive.h model.h ops.h pack.h packed.h shape.h
+runtime/model_public := activations.h adaptive.h arch.h model.h ops.h pack.h packed.h shape.h
 runtime/model_uses := $(runtime/gguf_uses) runtime/gguf
 runtime/shadow_public := shadow.h shadow_stats.h shadow_weights.h smooth.h
 runtime/shadow_uses := $(runtime/model_uses) runtime/model

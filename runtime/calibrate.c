@@ -319,6 +319,19 @@ static int choose_chunk(struct calibrator *c)
 	return err;
 }
 
+/* Inputs, and what smoothing folds factors into, are those of llama's layers. */
+static int check_model(const struct calibrator *c)
+{
+	const struct llm_model *m = &c->engine->loaded.model;
+
+	if (llm_model_is_plain(m))
+		return 0;
+	return llm_fail(-ENOTSUP,
+			"%s: layers of a %s model are not calibrated, only those like llama's; "
+			"choose activations without static scales",
+			c->opts->model, m->arch);
+}
+
 int llm_calibrate(const struct llm_calibrate_options *opts, struct llm_calibration **calibration)
 {
 	struct calibrator c = { .opts = opts };
@@ -331,6 +344,8 @@ int llm_calibrate(const struct llm_calibrate_options *opts, struct llm_calibrati
 	if (!c.result)
 		return llm_fail(-ENOMEM, "no memory for a calibration");
 	err = open_session(&c);
+	if (!err)
+		err = check_model(&c);
 	if (!err)
 		err = divide(&c);
 	if (!err && opts->profile)

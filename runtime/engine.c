@@ -57,10 +57,10 @@ static bool engine_q4(const struct llm_model *m)
 
 	for (unsigned int i = 0; i < m->n_layer; i++) {
 		for (int w = 0; w < LLM_NR_MATRICES; w++) {
-			bytes += m->layers[i].matrix[w]->bytes;
-			q4 += m->layers[i].matrix[w]->type == GGUF_Q4_0
-				      ? m->layers[i].matrix[w]->bytes
-				      : 0;
+			const struct gguf_tensor *t = m->layers[i].matrix[w];
+
+			bytes += t ? t->bytes : 0;
+			q4 += t && t->type == GGUF_Q4_0 ? t->bytes : 0;
 		}
 	}
 	return q4 > bytes / 2;
@@ -73,7 +73,8 @@ static bool engine_blocks(const struct llm_model *m)
 
 	for (unsigned int i = 0; i < m->n_layer; i++)
 		for (int w = 0; w < LLM_NR_MATRICES; w++)
-			found |= llm_format_is_kq(llm_format_own(m->layers[i].matrix[w]->type));
+			found |= m->layers[i].matrix[w] &&
+				 llm_format_is_kq(llm_format_own(m->layers[i].matrix[w]->type));
 	return found;
 }
 
@@ -322,7 +323,8 @@ static int engine_load_cpu(struct llm_engine *e, const struct llm_options *opts)
 	e->info.weight_bytes = m->output->bytes;
 	for (unsigned int i = 0; i < m->n_layer; i++) {
 		for (int w = 0; w < LLM_NR_MATRICES; w++)
-			e->info.weight_bytes += m->layers[i].matrix[w]->bytes;
+			if (m->layers[i].matrix[w])
+				e->info.weight_bytes += m->layers[i].matrix[w]->bytes;
 	}
 	if (opts->progress && opts->progress(opts->ud, 1.0, "mapped"))
 		return llm_fail(-ECANCELED, "%s: loading was stopped", e->path);
@@ -399,9 +401,14 @@ static struct shape shape_of(const struct llm_model *m)
 		.head_dim = m->head_dim,
 		.ffn = m->n_ff,
 		.vocab = m->n_vocab,
-		.activation = SHAPE_SILU,
-		.gated = true,
+		.activation = m->features->activation,
+		.gated = llm_model_gated(m),
 		.tied = m->output == m->token_embd,
+		.norms_behind = m->features->norms != LLM_NORMS_BEFORE,
+		.no_norms_before = m->features->norms == LLM_NORMS_AFTER,
+		.parallel = m->parallel,
+		.window = m->window,
+		.window_step = m->features->window_step,
 	};
 }
 
@@ -566,7 +573,8 @@ static int engine_load(struct llm_engine *e, const struct llm_options *opts)
 	l->pool = llm_pool_create(l->threads, npu ? 0 : CPU_SPIN_US);
 	if (!l->pool)
 		return llm_fail(-ENOMEM, "no memory for %u threads, or too many", l->threads);
-	return npu ? engine_load_npu(e, opts) : engine_load_cpu(e, opts);
+	err = npu ? engine_load_npu(e, opts) : engine_load_cpu(e, opts);
+	return err ? err : engine_check_features(e);
 }
 
 int llm_engine_open(const struct llm_options *opts, struct llm_engine **engine)

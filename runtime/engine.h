@@ -53,6 +53,9 @@ struct llm_engine {
 };
 
 void llm_engine_put(struct llm_engine *engine);
+/* Whether the choices can run the file's model, once devices are open. 0 or -ENOTSUP with the
+ * error line. */
+int engine_check_features(const struct llm_engine *engine);
 uint64_t engine_now_ns(void); /* CLOCK_MONOTONIC */
 /* Around each evaluation. Between them the cache of panels is made, once the weights are there. */
 void llm_engine_busy(struct llm_engine *engine);

@@ -186,6 +186,9 @@ struct llm_quantize_rule {
 struct llm_quantize_options {
 	const char *in; /* the model, a GGUF file; NULL: random weights of @shape */
 	const char *shape; /* a file, or a name in share/shapes; its vocabulary is a dummy */
+	/* With @shape: an architecture, whose activation and FFN the model has, and random norms
+	 * (docs/models.md). NULL: llama with norms of 1, or qwen2 where there are biases. */
+	const char *arch;
 	uint64_t seed; /* of the random weights; the same seed gives the same file */
 	unsigned int n_vocab; /* vocabulary size for @shape; 0: the shape's */
 	const char *out; /* replaced once all is written; a failure leaves the old file */

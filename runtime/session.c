@@ -139,7 +139,7 @@ static int session_load(struct llm_session *s)
 	/* A tree's graph has less than half of its rows as padding. */
 	if (padded && pad < LLM_MAX_TREE / 2)
 		pad = LLM_MAX_TREE / 2;
-	err = lane_memory_init(&s->memory, &e->loaded, session_rows(s), s->n_ctx + pad);
+	err = lane_memory_init(&s->memory, &e->loaded, session_rows(s), s->n_ctx, pad);
 	s->stats.kv_bytes = s->memory.kv.bytes;
 	if (!err)
 		err = session_create_lanes(s);

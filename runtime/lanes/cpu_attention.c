@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: MIT
 /* Full attention on the CPU lane, by the device's kernel. */
-#include <math.h>
-
 #include "cpu_lane.h"
 #include "lane_attention.h"
 
@@ -51,7 +49,9 @@ static void task_attention(void *arg, unsigned int task, unsigned int worker)
 		.v_row_bytes = m->kv_row_bytes,
 		.kv_type = type,
 		.head_dim = model->head_dim,
-		.scale = 1.0f / sqrtf((float)model->head_dim),
+		.scale = model->attn_scale,
+		.window = llm_model_window(model, p->index),
+		.cap = model->attn_cap,
 	};
 
 	t.nr_q = p->n * group - t.first < most ? (uint32_t)(p->n * group - t.first) : most;

@@ -8,7 +8,6 @@
  * The rows of the chosen blocks are gathered side by side, so that the device's kernel for full
  * attention computes with them at its speed.
  */
-#include <math.h>
 #include <string.h>
 
 #include "cpu_sparse.h"
@@ -160,7 +159,7 @@ static void attend(const struct block *b, unsigned int chosen)
 		.v_row_bytes = row_bytes,
 		.kv_type = VNPU_KV_F32,
 		.head_dim = model->head_dim,
-		.scale = 1.0f / sqrtf((float)model->head_dim),
+		.scale = model->attn_scale,
 	};
 
 	for (t.first = 0; t.first < b->rows; t.first += most) {

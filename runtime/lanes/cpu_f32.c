@@ -31,7 +31,7 @@ static void task_rows(void *arg, unsigned int task, unsigned int worker)
 	for (; task >= matrix_tasks(c); c++)
 		task -= matrix_tasks(c);
 	t = c->matrix < 0 ? l->model.output : l->model.layers[s->layer].matrix[c->matrix];
-	bias = c->matrix < 0 ? NULL : l->model.layers[s->layer].bias[c->matrix];
+	bias = c->matrix < 0 ? l->model.output_bias : l->model.layers[s->layer].bias[c->matrix];
 	first = task * CPU_WIDE_ROWS;
 	rows = c->cols - first < CPU_WIDE_ROWS ? c->cols - first : CPU_WIDE_ROWS;
 	first += c->first;
@@ -48,6 +48,8 @@ static void task_rows(void *arg, unsigned int task, unsigned int worker)
 	l->kernels->matmul(y, c->n, x, s->k, s->rows, w, s->k, rows, s->k);
 	for (size_t i = 0; bias && i < s->rows; i++)
 		l->floats->add(y + i * c->n, y + i * c->n, bias + first, rows);
+	for (size_t i = 0; c->matrix < 0 && i < s->rows; i++)
+		lane_cap_logits(l, y + i * c->n, rows);
 }
 
 int lane_cpu_slice_f32(struct lane_memory *m, const struct lane_slice *slice)

@@ -111,7 +111,7 @@ static struct cpu_sparse_attn operands(const struct tile *t)
 		.v_row_bytes = t->m->kv_row_bytes,
 		.kv_type = type,
 		.head_dim = model->head_dim,
-		.scale = 1.0f / sqrtf((float)model->head_dim),
+		.scale = model->attn_scale,
 		.positions = t->found,
 		.ld = t->ld,
 		.nr = t->nr,

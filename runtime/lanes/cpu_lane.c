@@ -18,7 +18,10 @@ struct layer_pass {
 	unsigned int index, pos, n;
 	size_t row;
 	const struct lane_tree *tree; /* as in lane_call */
-	const float *norm; /* weights of the norm after the residual; NULL: none */
+	/* Weights of the norm before the next operator, and its bias or NULL; NULL: it reads x, or
+	 * what it has read before. */
+	const float *norm, *norm_bias;
+	const float *post; /* weights of the norm of y before it is added; NULL: none */
 };
 
 static unsigned int row_tasks(unsigned int n)
@@ -40,6 +43,8 @@ static int embed(struct lane_memory *m, const struct lane_call *call)
 	const struct llm_model *model = &m->loaded->model;
 	const struct gguf_tensor *t = model->token_embd;
 	size_t row_bytes = lane_embedding_bytes(model);
+	bool scaled = model->embd_scale < 1 || model->embd_scale > 1;
+	float *x;
 	int err;
 
 	for (size_t i = 0; i < call->chunk->n; i++) {
@@ -48,25 +53,45 @@ static int embed(struct lane_memory *m, const struct lane_call *call)
 		if (err)
 			return llm_fail(err, "%s: tensor %s: the row of token %d: %s",
 					m->loaded->path, t->name, call->ids[i], strerror(-err));
-		gguf_dequantize(t->type, m->embedding,
-				m->x.data + (call->chunk->row + i) * model->n_embd, model->n_embd);
+		x = m->x.data + (call->chunk->row + i) * model->n_embd;
+		gguf_dequantize(t->type, m->embedding, x, model->n_embd);
+		for (unsigned int c = 0; scaled && c < model->n_embd; c++)
+			x[c] *= model->embd_scale;
 	}
 	return 0;
+}
+
+static void norm_row(const struct layer_pass *p, float *y, const float *x, const float *w,
+		     const float *bias)
+{
+	const struct llm_model *model = &p->m->loaded->model;
+	const struct fw_kernels *floats = p->m->loaded->floats;
+
+	if (model->features->layer_norm)
+		floats->layernorm(y, x, w, bias, model->n_embd, model->eps);
+	else
+		floats->rmsnorm(y, x, w, model->n_embd, model->eps);
+}
+
+/* What the next operator reads of a row of x. */
+static void input_row(const struct layer_pass *p, size_t row)
+{
+	size_t at = row * p->m->loaded->model.n_embd;
+
+	if (p->norm)
+		norm_row(p, p->m->xn.data + at, p->m->x.data + at, p->norm, p->norm_bias);
 }
 
 /* xn = norm(x) */
 static void task_norm(void *arg, unsigned int task, unsigned int worker)
 {
 	const struct layer_pass *p = arg;
-	const struct llm_model *model = &p->m->loaded->model;
 
 	for (size_t r = p->row + task * TASK_ROWS; r < task_end(p, task); r++)
-		p->m->loaded->floats->rmsnorm(p->m->xn.data + r * model->n_embd,
-					      p->m->x.data + r * model->n_embd, p->norm,
-					      model->n_embd, model->eps);
+		input_row(p, r);
 }
 
-/* x += y; xn = norm(x) */
+/* x += y, or norm(y); xn = norm(x) */
 static void task_residual(void *arg, unsigned int task, unsigned int worker)
 {
 	const struct layer_pass *p = arg;
@@ -74,41 +99,52 @@ static void task_residual(void *arg, unsigned int task, unsigned int worker)
 	const struct llm_model *model = &p->m->loaded->model;
 
 	for (size_t r = p->row + task * TASK_ROWS; r < task_end(p, task); r++) {
-		float *x = p->m->x.data + r * model->n_embd;
+		float *x = p->m->x.data + r * model->n_embd, *y = p->m->y.data + r * model->n_embd;
 
-		floats->add(x, x, p->m->y.data + r * model->n_embd, model->n_embd);
-		if (p->norm)
-			floats->rmsnorm(p->m->xn.data + r * model->n_embd, x, p->norm,
-					model->n_embd, model->eps);
+		if (p->post)
+			norm_row(p, y, y, p->post, NULL);
+		floats->add(x, x, y, model->n_embd);
+		input_row(p, r);
 	}
 }
 
-/* gate = silu(gate) * up */
-static void task_silu(void *arg, unsigned int task, unsigned int worker)
+/* gate = silu(gate) * up, or another activation; without a gate that of up */
+static void task_act(void *arg, unsigned int task, unsigned int worker)
 {
 	const struct layer_pass *p = arg;
-	size_t n_ff = p->m->loaded->model.n_ff;
+	const struct fw_kernels *floats = p->m->loaded->floats;
+	const struct llm_model *model = &p->m->loaded->model;
+	size_t n_ff = model->n_ff;
 
 	for (size_t r = p->row + task * TASK_ROWS; r < task_end(p, task); r++) {
-		float *gate = p->m->gate.data + r * n_ff;
+		float *gate = p->m->gate.data + r * n_ff, *up = p->m->up.data + r * n_ff;
 
-		p->m->loaded->floats->glu(gate, gate, p->m->up.data + r * n_ff, n_ff,
-					  VNPU_ACT_SILU);
+		if (llm_model_gated(model))
+			floats->glu(gate, gate, up, n_ff, llm_model_act(model));
+		else
+			floats->act(gate, up, n_ff, llm_model_act(model), 0);
 	}
 }
 
-/* Norms of a row's heads, if the model has them, and RoPE. */
-static void rope_heads(const struct layer_pass *p, float *x, const float *norm, unsigned int heads,
-		       size_t pos, void *scratch)
+/* Norms of a row's heads, or of the row, if the model has them. */
+static void norm_heads(const struct layer_pass *p, float *x, const float *norm, unsigned int cols,
+		       unsigned int n)
 {
-	const struct fw_kernels *floats = p->m->loaded->floats;
-	const struct llm_model *model = &p->m->loaded->model;
+	const struct lane_memory *m = p->m;
 
-	for (unsigned int h = 0; norm && h < heads; h++)
-		floats->rmsnorm(x + h * model->head_dim, x + h * model->head_dim, norm,
-				model->head_dim, model->eps);
-	floats->rope(x, x, model->inv_freq, pos, heads, model->head_dim, model->rot_dim,
-		     model->rope_halves ? VNPU_ROPE_HALVES : VNPU_ROPE_ADJACENT, scratch);
+	for (unsigned int i = 0; norm && i < n; i += cols)
+		m->loaded->floats->rmsnorm(x + i, x + i, norm, cols, m->loaded->model.qk_eps);
+}
+
+static void rope_heads(const struct layer_pass *p, float *x, unsigned int heads, size_t pos,
+		       void *scratch)
+{
+	const struct llm_model *model = &p->m->loaded->model;
+	const float *freqs = llm_model_freqs(model, p->index, p->m->n_ctx);
+
+	if (freqs)
+		p->m->loaded->floats->rope(x, x, freqs, pos, heads, model->head_dim, model->rot_dim,
+					   llm_model_rope_mode(model), scratch);
 }
 
 static void store(const struct lane_memory *m, size_t off, unsigned int at, const float *x)
@@ -135,30 +171,38 @@ static void task_rope(void *arg, unsigned int task, unsigned int worker)
 		unsigned int i = (unsigned int)(r - p->row);
 		unsigned int pos = p->pos + (p->tree ? p->tree->depths[i] : i);
 
-		rope_heads(p, q, p->layer->q_norm, model->n_head, pos, scratch);
-		rope_heads(p, k, p->layer->k_norm, model->n_head_kv, pos, scratch);
+		norm_heads(p, q, p->layer->q_norm, llm_model_qk_norm_cols(model, false),
+			   model->q_dim);
+		norm_heads(p, k, p->layer->k_norm, llm_model_qk_norm_cols(model, true),
+			   model->kv_dim);
+		rope_heads(p, q, model->n_head, pos, scratch);
+		rope_heads(p, k, model->n_head_kv, pos, scratch);
 		store(m, lane_k_off(m, p->index), p->pos + i, k);
 		store(m, lane_v_off(m, p->index), p->pos + i, m->v.data + r * model->kv_dim);
 	}
 }
 
-/* The norm after the residual at the end of @layer: the next layer's; NULL after the last layer. */
-static const float *next_norm(const struct llm_model *model, unsigned int layer)
+/* The norm before attention in @layer; behind the last layer there is none. */
+static void set_attn_norm(struct layer_pass *p, unsigned int layer)
 {
-	return layer + 1 < model->n_layer ? model->layers[layer + 1].attn_norm : NULL;
+	const struct llm_model *model = &p->m->loaded->model;
+
+	if (layer == model->n_layer)
+		return;
+	p->norm = model->layers[layer].attn_norm;
+	p->norm_bias = model->layers[layer].attn_norm_bias;
 }
 
-static void output_norm(struct lane_memory *m, const struct lane_call *call)
+static void output_norm(struct layer_pass *p, const struct lane_call *call)
 {
-	const struct llm_model *model = &m->loaded->model;
+	const struct llm_model *model = &p->m->loaded->model;
 	const struct lane_work *w = call->work;
 
 	for (size_t i = 0; i < w->logits; i++)
-		m->loaded->floats->rmsnorm(
-			m->xn.data + (call->chunk->row + i) * model->n_embd,
-			m->x.data + (call->chunk->row + lane_logits_row(call, (uint32_t)i)) *
-					    model->n_embd,
-			model->output_norm, model->n_embd, model->eps);
+		norm_row(p, p->m->xn.data + (call->chunk->row + i) * model->n_embd,
+			 p->m->x.data + (call->chunk->row + lane_logits_row(call, (uint32_t)i)) *
+						model->n_embd,
+			 model->output_norm, model->output_norm_bias);
 }
 
 /* Zeroes what the calibration at hand does without: columns of a result of the chunk. */
@@ -193,7 +237,7 @@ static void run_op(struct lane_memory *m, const struct lane_call *call)
 	switch (call->work->op) {
 	case LLM_OP_ATTN_NORM:
 		/* Later layers' norms are computed with the residual before them. */
-		p.norm = p.layer->attn_norm;
+		set_attn_norm(&p, 0);
 		if (!layer)
 			llm_pool_run(pool, task_norm, &p, rows);
 		break;
@@ -205,19 +249,22 @@ static void run_op(struct lane_memory *m, const struct lane_call *call)
 		remove_columns(m, call, &m->att, model->q_dim);
 		break;
 	case LLM_OP_FFN_NORM:
+		p.post = p.layer->attn_post_norm;
 		p.norm = p.layer->ffn_norm;
+		p.norm_bias = p.layer->ffn_norm_bias;
 		llm_pool_run(pool, task_residual, &p, rows);
 		break;
 	case LLM_OP_ACT:
-		llm_pool_run(pool, task_silu, &p, rows);
+		llm_pool_run(pool, task_act, &p, rows);
 		if (m->removed.what == LANE_REMOVED_LAYER)
 			remove_columns(m, call, &m->gate, model->n_ff);
 		break;
 	case LLM_OP_OUTPUT_NORM:
-		output_norm(m, call);
+		output_norm(&p, call);
 		break;
 	default:
-		p.norm = next_norm(model, layer);
+		p.post = p.layer->ffn_post_norm;
+		set_attn_norm(&p, layer + 1);
 		llm_pool_run(pool, task_residual, &p, rows);
 		break;
 	}

@@ -42,6 +42,13 @@ int lane_cpu_slice_packed(struct lane_memory *m, const struct lane_slice *slice)
 int lane_cpu_shadow(struct lane_memory *m, const struct lane_call *call);
 void lane_cpu_merge(struct lane_memory *m, const struct lane_call *call);
 
+/* Caps some of a row's logits, if the model's are capped. */
+static inline void lane_cap_logits(const struct llm_loaded *l, float *logits, size_t n)
+{
+	if (l->model.logit_cap > 0)
+		l->floats->act(logits, logits, n, VNPU_ACT_CAP, l->model.logit_cap);
+}
+
 /* Rows of a matrix that a thread widens at a time; a few thousand columns fit its cache. */
 #define CPU_WIDE_ROWS 16
 

@@ -130,28 +130,36 @@ static void outlier_columns(const struct matmul *h, unsigned int first, unsigned
 	h->m->loaded->floats->add_outliers(&t, scratch);
 }
 
-static void task_columns(void *arg, unsigned int task, unsigned int worker)
+/* Adds the second plane's result to that of the first, and the bias. */
+static void add_planes(const struct matmul *h, unsigned int first, unsigned int n, float *y)
 {
-	const struct matmul *h = arg;
 	const struct fw_kernels *k = h->m->loaded->floats;
-	void *scratch = h->m->scratch + worker * h->m->scratch_floats;
-	unsigned int first = task * TASK_COLS, left = h->part->cols - first,
-		     n = left < TASK_COLS ? left : TASK_COLS;
-	float *y = h->part->y->data + (size_t)h->part->y_row * h->part->n + h->part->first + first;
 
-	if (h->input != LLM_INPUT_INT16) {
-		plane_columns(h, 0, first, n, h->bias, y, h->part->n, scratch);
-		if (h->input == LLM_INPUT_OUTLIERS)
-			outlier_columns(h, first, n, y, h->part->n, scratch);
-		return;
-	}
-	plane_columns(h, 0, first, n, NULL, y, h->part->n, scratch);
-	plane_columns(h, 1, first, n, NULL, h->low + first, h->part->cols, scratch);
 	for (unsigned int r = 0; r < h->slice->rows; r++, y += h->part->n) {
 		k->add(y, y, h->low + (size_t)r * h->part->cols + first, n);
 		if (h->bias)
 			k->add(y, y, h->bias + first, n);
 	}
+}
+
+static void task_columns(void *arg, unsigned int task, unsigned int worker)
+{
+	const struct matmul *h = arg;
+	void *scratch = h->m->scratch + worker * h->m->scratch_floats;
+	unsigned int first = task * TASK_COLS, left = h->part->cols - first,
+		     n = left < TASK_COLS ? left : TASK_COLS;
+	float *y = h->part->y->data + (size_t)h->part->y_row * h->part->n + h->part->first + first;
+	bool planes = h->input == LLM_INPUT_INT16;
+
+	plane_columns(h, 0, first, n, planes ? NULL : h->bias, y, h->part->n, scratch);
+	if (h->input == LLM_INPUT_OUTLIERS)
+		outlier_columns(h, first, n, y, h->part->n, scratch);
+	if (planes) {
+		plane_columns(h, 1, first, n, NULL, h->low + first, h->part->cols, scratch);
+		add_planes(h, first, n, y);
+	}
+	for (size_t r = 0; h->part->matrix < 0 && r < h->slice->rows; r++)
+		lane_cap_logits(h->m->loaded, y + r * h->part->n, n);
 }
 
 static void task_quant(void *arg, unsigned int row, unsigned int worker)
@@ -251,6 +259,10 @@ int lane_cpu_slice_packed(struct lane_memory *m, const struct lane_slice *slice)
 		if (!head && block->part[LLM_LAYER_BIAS + part->matrix].bytes)
 			h.bias = (const float *)((const char *)npu_buffer_data(packed->vectors) +
 						 block->part[LLM_LAYER_BIAS + part->matrix].off) +
+				 part->first;
+		if (head && packed->output_vectors[LLM_OUTPUT_BIAS].bytes)
+			h.bias = (const float *)((const char *)npu_buffer_data(packed->vectors) +
+						 packed->output_vectors[LLM_OUTPUT_BIAS].off) +
 				 part->first;
 		llm_pool_run(m->loaded->pool, task_columns, &h,
 			     (part->cols + TASK_COLS - 1) / TASK_COLS);

@@ -44,7 +44,7 @@ static int map_weights(struct llm_loaded *l, struct llm_gpu_queue *q, struct npu
 
 static int map_inv_freq(struct llm_loaded *l, struct llm_gpu_queue *q, struct gpu_weights *w)
 {
-	size_t bytes = l->model.rot_dim / 2 * sizeof(float);
+	size_t bytes = (size_t)l->model.nr_freqs * l->model.rot_dim / 2 * sizeof(float);
 	size_t pages = (bytes + LLM_GPU_PAGE - 1) / LLM_GPU_PAGE * LLM_GPU_PAGE;
 	int err;
 
@@ -156,15 +156,16 @@ static struct llm_gpu_area part_of(const struct gpu_lane *g, unsigned int layer,
 				      loaded(g)->packed.layers[layer].part[part].off };
 }
 
-/* Rows @to.. of xn = norm of rows @row.. of x. */
-static int norm(struct gpu_lane *g, size_t to, size_t row, unsigned int rows, struct llm_gpu_area w)
+/* Rows @to.. of y = norm of rows @row.. of x. */
+static int norm(struct gpu_lane *g, const struct llm_area *x, size_t row, unsigned int rows,
+		struct llm_gpu_area w, const struct llm_area *y, size_t to)
 {
 	const struct lane_memory *m = g->lane.memory;
 	const struct llm_model *model = &m->loaded->model;
 	struct llm_gpu_rmsnorm op = {
-		.x = at(g, &m->x, row, model->n_embd),
+		.x = at(g, x, row, model->n_embd),
 		.w = w,
-		.y = at(g, &m->xn, to, model->n_embd),
+		.y = at(g, y, to, model->n_embd),
 		.rows = rows,
 		.heads = 1,
 		.head_dim = model->n_embd,
@@ -174,7 +175,18 @@ static int norm(struct gpu_lane *g, size_t to, size_t row, unsigned int rows, st
 	};
 	int err = llm_gpu_rmsnorm(g->queue, &op, NULL);
 
-	return err ? err : wrote(g, &m->xn, to, rows, model->n_embd);
+	return err ? err : wrote(g, y, to, rows, model->n_embd);
+}
+
+/* The chunk's rows of xn = norm of x by the layer's vector @part; nothing if there is none. */
+static int norm_input(struct gpu_lane *g, const struct lane_call *call, unsigned int part)
+{
+	struct lane_memory *m = g->lane.memory;
+	unsigned int layer = call->work->layer, row = call->chunk->row, n = call->chunk->n;
+
+	if (!m->loaded->packed.layers[layer].part[part].bytes)
+		return 0;
+	return norm(g, &m->x, row, n, part_of(g, layer, part), &m->xn, row);
 }
 
 /* a = a + b, or silu(a) * b, by @kind: [rows][cols] */
@@ -200,40 +212,53 @@ static int combine(struct gpu_lane *g, const struct lane_call *call, int kind,
 	return err ? err : wrote(g, a, row, op.rows, cols);
 }
 
-static int residual(struct gpu_lane *g, const struct lane_call *call)
+/* x += y, or its norm by the layer's vector @part if there is one. */
+static int residual(struct gpu_lane *g, const struct lane_call *call, unsigned int part)
 {
 	struct lane_memory *m = g->lane.memory;
+	size_t n_embd = m->loaded->model.n_embd, row = call->chunk->row;
+	unsigned int layer = call->work->layer, n = call->chunk->n;
+	int err = 0;
 
+	if (m->loaded->packed.layers[layer].part[part].bytes) {
+		err = reads(g, &m->y, row, n, n_embd);
+		err = err ? err : norm(g, &m->y, row, n, part_of(g, layer, part), &m->y, row);
+	}
+	if (err)
+		return err;
 	return combine(g, call, LLM_GPU_ADD, &m->x, &m->y, m->loaded->model.n_embd);
 }
 
-/* Norms of the heads, if the model has them, and RoPE, in place. */
+/* Norms of the heads, or of rows, if the model has them, and RoPE, in place. */
 static int turn_heads(struct gpu_lane *g, const struct lane_call *call, unsigned int part,
 		      const struct llm_area *x, unsigned int heads)
 {
 	const struct llm_model *model = &loaded(g)->model;
 	size_t ld = (size_t)heads * model->head_dim, row = call->chunk->row;
+	unsigned int cols = llm_model_qk_norm_cols(model, part == LLM_LAYER_K_NORM);
+	const float *freqs = llm_model_freqs(model, call->work->layer, g->lane.memory->n_ctx);
 	struct llm_gpu_rmsnorm heads_norm = {
 		.x = at(g, x, row, ld),
 		.w = part_of(g, call->work->layer, part),
 		.y = at(g, x, row, ld),
 		.rows = call->chunk->n,
-		.heads = heads,
-		.head_dim = model->head_dim,
+		.heads = (unsigned int)ld / cols,
+		.head_dim = cols,
 		.ldx = ld,
 		.ldy = ld,
-		.eps = model->eps,
+		.eps = model->qk_eps,
 	};
 	struct llm_gpu_rope rope = {
 		.x = at(g, x, row, ld),
-		.inv_freq = { loaded(g)->gpu_weights.inv_freq, 0 },
+		.inv_freq = { loaded(g)->gpu_weights.inv_freq,
+			      (size_t)(freqs ? freqs - model->inv_freq : 0) * sizeof(float) },
 		.y = at(g, x, row, ld),
 		.rows = call->chunk->n,
 		.heads = heads,
 		.head_dim = model->head_dim,
 		.rot_dim = model->rot_dim,
 		.pos = call->pos,
-		.mode = model->rope_halves ? VNPU_ROPE_HALVES : VNPU_ROPE_ADJACENT,
+		.mode = llm_model_rope_mode(model),
 		.ldx = ld,
 		.ldy = ld,
 	};
@@ -241,7 +266,8 @@ static int turn_heads(struct gpu_lane *g, const struct lane_call *call, unsigned
 
 	if (!err && loaded(g)->packed.layers[call->work->layer].part[part].bytes)
 		err = llm_gpu_rmsnorm(g->queue, &heads_norm, NULL);
-	err = err ? err : llm_gpu_rope(g->queue, &rope, NULL);
+	if (!err && freqs)
+		err = llm_gpu_rope(g->queue, &rope, NULL);
 	return err ? err : wrote(g, x, row, rope.rows, ld);
 }
 
@@ -297,7 +323,7 @@ static int attention(struct gpu_lane *g, const struct lane_call *call)
 		.ldk = model->kv_dim,
 		.ldv = model->kv_dim,
 		.ldy = model->q_dim,
-		.scale = 1.0f / sqrtf((float)model->head_dim),
+		.scale = model->attn_scale,
 	};
 	int err = reads(g, &m->q, row, op.rows, model->q_dim);
 
@@ -310,7 +336,7 @@ static int output_norm(struct gpu_lane *g, const struct lane_call *call)
 {
 	const struct lane_memory *m = g->lane.memory;
 	const struct llm_gpu_area w = { m->loaded->gpu_weights.vectors,
-					m->loaded->packed.output_norm_off };
+					m->loaded->packed.output_vectors[LLM_OUTPUT_NORM].off };
 	unsigned int logits = call->work->logits, rows;
 	size_t to = call->chunk->row;
 	int err = 0;
@@ -322,7 +348,7 @@ static int output_norm(struct gpu_lane *g, const struct lane_call *call)
 		     i + rows < logits && lane_logits_row(call, i + rows) == first + rows;)
 			rows++;
 		err = reads(g, &m->x, to + first, rows, m->loaded->model.n_embd);
-		err = err ? err : norm(g, to + i, to + first, rows, w);
+		err = err ? err : norm(g, &m->x, to + first, rows, w, &m->xn, to + i);
 	}
 	return err;
 }
@@ -403,6 +429,9 @@ static int multiply(struct gpu_lane *g, const struct lane_slice *slice,
 		    : part_of(g, slice->layer, (unsigned int)c->matrix);
 	if (!head && packed->layers[slice->layer].part[LLM_LAYER_BIAS + c->matrix].bytes)
 		bias = part_of(g, slice->layer, LLM_LAYER_BIAS + (unsigned int)c->matrix);
+	if (head && packed->output_vectors[LLM_OUTPUT_BIAS].bytes)
+		bias = (struct llm_gpu_area){ loaded(g)->gpu_weights.vectors,
+					      packed->output_vectors[LLM_OUTPUT_BIAS].off };
 	if (input != LLM_INPUT_FLOATS) {
 		err = *quantised ? 0 : quant(g, slice, input);
 		*quantised = true;
@@ -495,7 +524,8 @@ static int run_op(struct gpu_lane *g, const struct lane_call *call)
 {
 	struct lane_memory *m = g->lane.memory;
 	size_t n_embd = m->loaded->model.n_embd;
-	unsigned int layer = call->work->layer, row = call->chunk->row, n = call->chunk->n;
+	unsigned int row = call->chunk->row, n = call->chunk->n;
+	bool silu = m->loaded->model.features->activation == SHAPE_SILU;
 	int err;
 
 	if (call->tree && (call->work->op == LLM_OP_ROPE || call->work->op == LLM_OP_ATTN))
@@ -503,18 +533,19 @@ static int run_op(struct gpu_lane *g, const struct lane_call *call)
 	switch (call->work->op) {
 	case LLM_OP_ATTN_NORM:
 		err = reads(g, &m->x, row, n, n_embd);
-		return err ? err : norm(g, row, row, n, part_of(g, layer, LLM_LAYER_ATTN_NORM));
+		return err ? err : norm_input(g, call, LLM_LAYER_ATTN_NORM);
 	case LLM_OP_ROPE:
 		return rope(g, call);
 	case LLM_OP_ATTN:
 		return attention(g, call);
 	case LLM_OP_FFN_NORM:
-		err = residual(g, call);
-		return err ? err : norm(g, row, row, n, part_of(g, layer, LLM_LAYER_FFN_NORM));
+		err = residual(g, call, LLM_LAYER_ATTN_POST_NORM);
+		return err ? err : norm_input(g, call, LLM_LAYER_FFN_NORM);
 	case LLM_OP_ACT:
-		return combine(g, call, LLM_GPU_SILU, &m->gate, &m->up, m->loaded->model.n_ff);
+		return combine(g, call, silu ? LLM_GPU_SILU : LLM_GPU_GELU, &m->gate, &m->up,
+			       m->loaded->model.n_ff);
 	case LLM_OP_ADD:
-		return residual(g, call);
+		return residual(g, call, LLM_LAYER_FFN_POST_NORM);
 	default:
 		return output_norm(g, call);
 	}

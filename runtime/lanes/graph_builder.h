@@ -12,13 +12,13 @@ struct graph_builder {
 	const struct llm_model *m;
 	const struct llm_packed *packed;
 	struct npu_graph *g;
-	unsigned int rows, kv_rows;
+	unsigned int rows, n_ctx, kv_rows;
 	bool permuted; /* LLM_OPERANDS_PERMUTED */
 	bool prompt; /* the activations are a prompt's (lane_call) */
 	unsigned int layer; /* whose matrices are multiplied */
 	enum npu_dtype kv; /* of the caches */
 	int pos;
-	struct npu_tensor *inv_freq;
+	struct npu_tensor *inv_freq[2]; /* as in llm_model.inv_freq; NULL: not needed so far */
 	struct npu_tensor *depths, *ancestors; /* of a token tree; NULL: rows are a sequence */
 	char prefix[32]; /* of the weights' symbols */
 	char name[48];
@@ -42,13 +42,19 @@ struct npu_tensor *builder_matmul(struct graph_builder *b, struct graph_input *i
 				  enum llm_matrix which);
 /* The layer's cache "k" or "v". */
 struct npu_tensor *builder_cache(struct graph_builder *b, const char *which);
+/* A norm of the rows of x by the layer's vectors, or x where the model has no such norm. @part:
+ * LLM_LAYER_ATTN_NORM, _FFN_NORM, _ATTN_POST_NORM or _FFN_POST_NORM. */
+struct npu_tensor *builder_norm(struct graph_builder *b, struct npu_tensor *x, unsigned int part);
 /* Norms of the heads, if the model has them, and RoPE. @norm: LLM_LAYER_Q_NORM or _K_NORM. */
 struct npu_tensor *builder_heads(struct graph_builder *b, struct npu_tensor *x, unsigned int heads,
 				 unsigned int norm);
+/* Attention in the layer with the rows of its caches. */
 struct npu_tensor *builder_attention(struct graph_builder *b, struct npu_tensor *q,
-				     struct npu_tensor *k, struct npu_tensor *v);
-/* inv_freq and the param "pos", which RoPE and caches need; kv_rows of the caches. */
-void builder_positions(struct graph_builder *b, const struct llm_loaded *loaded,
-		       unsigned int kv_rows);
+				     struct npu_tensor *k_cache, struct npu_tensor *v_cache);
+/* The FFN's activation; @gate: NULL if the model has none. */
+struct npu_tensor *builder_act(struct graph_builder *b, struct npu_tensor *gate,
+			       struct npu_tensor *up);
+/* The param "pos", which RoPE and caches need, and what the caches are. */
+void builder_positions(struct graph_builder *b, const struct lane_memory *memory);
 
 #endif /* GRAPH_BUILDER_H */

@@ -150,79 +150,156 @@ struct npu_tensor *builder_cache(struct graph_builder *b, const char *which)
 	return npu_graph_state(b->g, name, b->kv, b->kv_rows, b->m->kv_dim);
 }
 
-/* Norms of the heads, if the model has them, and RoPE. */
+/* Vectors are those of all layers or of none. */
+static bool has_vector(const struct graph_builder *b, unsigned int part)
+{
+	return b->packed->layers[0].part[part].bytes;
+}
+
+/* @bias: of a layer norm; NULL: it is an RMS norm. */
+static struct npu_tensor *build_norm(struct graph_builder *b, struct npu_tensor *x,
+				     struct npu_tensor *w, struct npu_tensor *bias)
+{
+	return bias ? npu_layernorm(b->g, x, w, bias, b->m->eps)
+		    : npu_rmsnorm(b->g, x, w, b->m->eps);
+}
+
+struct npu_tensor *builder_norm(struct graph_builder *b, struct npu_tensor *x, unsigned int part)
+{
+	unsigned int bias =
+		part == LLM_LAYER_ATTN_NORM ? LLM_LAYER_ATTN_NORM_BIAS : LLM_LAYER_FFN_NORM_BIAS;
+
+	if (!has_vector(b, part))
+		return x;
+	return build_norm(b, x, builder_vector(b, part, b->m->n_embd),
+			  b->m->features->layer_norm ? builder_vector(b, bias, b->m->n_embd)
+						     : NULL);
+}
+
+/* The frequencies of the layer's RoPE, a constant that layers share. */
+static struct npu_tensor *builder_freqs(struct graph_builder *b, const float *freqs)
+{
+	unsigned int pairs = b->m->rot_dim / 2;
+	bool second = freqs != b->m->inv_freq;
+
+	if (!b->inv_freq[second])
+		b->inv_freq[second] =
+			npu_graph_const(b->g, second ? "inv_freq2" : "inv_freq", freqs, 1, pairs);
+	return b->inv_freq[second];
+}
+
 struct npu_tensor *builder_heads(struct graph_builder *b, struct npu_tensor *x, unsigned int heads,
 				 unsigned int norm)
 {
-	enum npu_rope_mode mode = b->m->rope_halves ? NPU_ROPE_HALVES : NPU_ROPE_ADJACENT;
+	const float *freqs = llm_model_freqs(b->m, b->layer, b->n_ctx);
+	enum npu_rope_mode mode = b->m->features->rope_halves ? NPU_ROPE_HALVES : NPU_ROPE_ADJACENT;
+	unsigned int cols = llm_model_qk_norm_cols(b->m, norm == LLM_LAYER_K_NORM);
 
-	if (norm == LLM_LAYER_Q_NORM ? b->m->layers[0].q_norm : b->m->layers[0].k_norm)
-		x = npu_rmsnorm(b->g, x, builder_vector(b, norm, b->m->head_dim), b->m->eps);
+	if (has_vector(b, norm))
+		x = npu_rmsnorm(b->g, x, builder_vector(b, norm, cols), b->m->qk_eps);
+	if (!freqs)
+		return x;
 	if (b->depths)
-		return npu_rope_at(b->g, x, b->inv_freq, b->depths, heads, b->pos, mode);
-	return npu_rope(b->g, x, b->inv_freq, heads, b->pos, mode);
+		return npu_rope_at(b->g, x, builder_freqs(b, freqs), b->depths, heads, b->pos,
+				   mode);
+	return npu_rope(b->g, x, builder_freqs(b, freqs), heads, b->pos, mode);
 }
 
 struct npu_tensor *builder_attention(struct graph_builder *b, struct npu_tensor *q,
-				     struct npu_tensor *k, struct npu_tensor *v)
-{
-	const struct npu_attn_options options = { .mask = b->ancestors };
-	float scale = 1.0f / sqrtf((float)b->m->head_dim);
-
-	if (b->ancestors)
-		return npu_attn_mask(b->g, q, k, v, b->m->n_head, b->m->n_head_kv, scale, b->pos,
-				     &options);
-	return npu_attn(b->g, q, k, v, b->m->n_head, b->m->n_head_kv, scale, b->pos);
-}
-
-static struct npu_tensor *build_attention(struct graph_builder *b, struct npu_tensor *x)
+				     struct npu_tensor *k_cache, struct npu_tensor *v_cache)
 {
 	const struct llm_model *m = b->m;
-	struct npu_tensor *k_cache = builder_cache(b, "k"), *v_cache = builder_cache(b, "v"), *q,
-			  *k;
-	struct graph_input in = {
-		.x = npu_rmsnorm(b->g, x, builder_vector(b, LLM_LAYER_ATTN_NORM, m->n_embd), m->eps)
-	};
+	const struct npu_attn_options options = { .mask = b->ancestors,
+						  .window = llm_model_window(m, b->layer),
+						  .cap = m->attn_cap };
 
-	q = builder_heads(b, builder_matmul(b, &in, LLM_ATTN_Q), m->n_head, LLM_LAYER_Q_NORM);
-	k = builder_heads(b, builder_matmul(b, &in, LLM_ATTN_K), m->n_head_kv, LLM_LAYER_K_NORM);
-	npu_store_rows(b->g, k, k_cache, b->pos);
-	npu_store_rows(b->g, builder_matmul(b, &in, LLM_ATTN_V), v_cache, b->pos);
-	in = (struct graph_input){ 0 };
-	in.x = builder_attention(b, q, k_cache, v_cache);
-	return builder_matmul(b, &in, LLM_ATTN_OUTPUT);
+	return npu_attn_mask(b->g, q, k_cache, v_cache, m->n_head, m->n_head_kv, m->attn_scale,
+			     b->pos, &options);
 }
 
-static struct npu_tensor *build_ffn(struct graph_builder *b, struct npu_tensor *x)
+struct npu_tensor *builder_act(struct graph_builder *b, struct npu_tensor *gate,
+			       struct npu_tensor *up)
 {
-	struct npu_tensor *norm = builder_vector(b, LLM_LAYER_FFN_NORM, b->m->n_embd), *gate, *up;
-	struct graph_input in = { .x = npu_rmsnorm(b->g, x, norm, b->m->eps) }, hidden = { 0 };
+	switch (b->m->features->activation) {
+	case SHAPE_GELU:
+		return gate ? npu_glu(b->g, gate, up, NPU_GLU_GELU) : npu_gelu(b->g, up);
+	case SHAPE_RELU:
+		return gate ? npu_glu(b->g, gate, up, NPU_GLU_RELU) : npu_relu(b->g, up);
+	default:
+		return gate ? npu_glu(b->g, gate, up, NPU_GLU_SILU) : npu_silu(b->g, up);
+	}
+}
 
-	gate = builder_matmul(b, &in, LLM_FFN_GATE);
-	up = builder_matmul(b, &in, LLM_FFN_UP);
-	hidden.x = npu_glu(b->g, gate, up, NPU_GLU_SILU);
-	return builder_matmul(b, &hidden, LLM_FFN_DOWN);
+/* @in: what attention reads. */
+static struct npu_tensor *build_attention(struct graph_builder *b, struct graph_input *in)
+{
+	struct npu_tensor *k_cache = builder_cache(b, "k"), *v_cache = builder_cache(b, "v"), *q,
+			  *k;
+	struct graph_input out = { 0 };
+
+	q = builder_heads(b, builder_matmul(b, in, LLM_ATTN_Q), b->m->n_head, LLM_LAYER_Q_NORM);
+	k = builder_heads(b, builder_matmul(b, in, LLM_ATTN_K), b->m->n_head_kv, LLM_LAYER_K_NORM);
+	npu_store_rows(b->g, k, k_cache, b->pos);
+	npu_store_rows(b->g, builder_matmul(b, in, LLM_ATTN_V), v_cache, b->pos);
+	out.x = builder_attention(b, q, k_cache, v_cache);
+	return builder_norm(b, builder_matmul(b, &out, LLM_ATTN_OUTPUT), LLM_LAYER_ATTN_POST_NORM);
+}
+
+static struct npu_tensor *build_ffn(struct graph_builder *b, struct graph_input *in)
+{
+	struct graph_input hidden = { 0 };
+	struct npu_tensor *gate = NULL, *up;
+
+	if (llm_model_gated(b->m))
+		gate = builder_matmul(b, in, LLM_FFN_GATE);
+	up = builder_matmul(b, in, LLM_FFN_UP);
+	hidden.x = builder_act(b, gate, up);
+	return builder_norm(b, builder_matmul(b, &hidden, LLM_FFN_DOWN), LLM_LAYER_FFN_POST_NORM);
 }
 
 static struct npu_tensor *build_layers(struct graph_builder *b, const struct lane_whole *whole,
 				       struct npu_tensor *x)
 {
 	for (unsigned int i = whole->layer; i < whole->layer + whole->layers; i++) {
+		struct graph_input in = { 0 };
+
 		snprintf(b->prefix, sizeof(b->prefix), "blk.%u.", i);
 		b->layer = i;
-		x = npu_add(b->g, x, build_attention(b, x));
-		x = npu_add(b->g, x, build_ffn(b, x));
+		in.x = builder_norm(b, x, LLM_LAYER_ATTN_NORM);
+		x = npu_add(b->g, x, build_attention(b, &in));
+		if (!b->m->parallel)
+			in = (struct graph_input){ .x = builder_norm(b, x, LLM_LAYER_FFN_NORM) };
+		x = npu_add(b->g, x, build_ffn(b, &in));
 	}
 	return x;
+}
+
+static struct npu_tensor *output_vector(struct graph_builder *b, enum llm_output_vector which,
+					unsigned int n)
+{
+	if (!b->packed->output_vectors[which].bytes)
+		return NULL;
+	return npu_graph_weight(b->g, llm_output_vector_names[which], NPU_F32, 1, n);
+}
+
+/* The logits of @rows tokens of the vocabulary. */
+static struct npu_tensor *build_output(struct graph_builder *b, struct graph_input *in,
+				       unsigned int rows)
+{
+	struct npu_tensor *logits =
+		build_with(b, in, -1, "output", rows, output_vector(b, LLM_OUTPUT_BIAS, rows));
+
+	return b->m->logit_cap > 0 ? npu_cap(b->g, logits, b->m->logit_cap) : logits;
 }
 
 static struct npu_tensor *build_head(struct graph_builder *b, struct npu_tensor *x)
 {
 	const struct llm_model *m = b->m;
-	struct npu_tensor *norm = npu_graph_weight(b->g, "output_norm", NPU_F32, 1, m->n_embd);
-	struct graph_input in = { .x = npu_rmsnorm(b->g, x, norm, m->eps) };
+	struct npu_tensor *norm = output_vector(b, LLM_OUTPUT_NORM, m->n_embd);
+	struct graph_input in = { 0 };
 
-	return build_with(b, &in, -1, "output", m->n_vocab, NULL);
+	in.x = build_norm(b, x, norm, output_vector(b, LLM_OUTPUT_NORM_BIAS, m->n_embd));
+	return build_output(b, &in, m->n_vocab);
 }
 
 static void build_graph(struct graph_builder *b, const struct lane_whole *whole)
@@ -256,13 +333,14 @@ int builder_init(struct graph_builder *b, const struct llm_loaded *loaded, const
 	return b->g ? 0 : llm_fail(-ENOMEM, "no memory for graph %s", b->name);
 }
 
-void builder_positions(struct graph_builder *b, const struct llm_loaded *loaded,
-		       unsigned int kv_rows)
+void builder_positions(struct graph_builder *b, const struct lane_memory *memory)
 {
-	b->kv_rows = kv_rows;
-	b->kv = loaded->kv == LLM_KV_F32 ? NPU_F32 : loaded->kv == LLM_KV_F16 ? NPU_F16 : NPU_Q8_0;
+	enum llm_kv kv = memory->loaded->kv;
+
+	b->n_ctx = memory->n_ctx;
+	b->kv_rows = memory->kv_rows;
+	b->kv = kv == LLM_KV_F32 ? NPU_F32 : kv == LLM_KV_F16 ? NPU_F16 : NPU_Q8_0;
 	b->pos = npu_graph_param(b->g, "pos");
-	b->inv_freq = npu_graph_const(b->g, "inv_freq", b->m->inv_freq, 1, b->m->rot_dim / 2);
 }
 
 int builder_compile(struct graph_builder *b, void **image, size_t *image_bytes)
@@ -275,16 +353,16 @@ int builder_compile(struct graph_builder *b, void **image, size_t *image_bytes)
 	return err;
 }
 
-int llm_graph_build(const struct llm_loaded *loaded, const struct lane_whole *whole,
-		    unsigned int kv_rows, void **image, size_t *image_bytes)
+int llm_graph_build(const struct lane_memory *memory, const struct lane_whole *whole, void **image,
+		    size_t *image_bytes)
 {
 	struct graph_builder b;
-	int err = builder_init(&b, loaded, llm_graph_name(whole->graph), whole->rows);
+	int err = builder_init(&b, memory->loaded, llm_graph_name(whole->graph), whole->rows);
 
 	if (err)
 		return err;
 	if (whole->graph != LLM_GRAPH_HEAD)
-		builder_positions(&b, loaded, kv_rows);
+		builder_positions(&b, memory);
 	build_graph(&b, whole);
 	return builder_compile(&b, image, image_bytes);
 }
@@ -308,7 +386,7 @@ int llm_graph_build_slice(const struct llm_loaded *loaded, const char *name,
 		if (!c->cols)
 			continue;
 		if (c->matrix < 0)
-			y = build_with(&b, &in, -1, "output", c->cols, NULL);
+			y = build_output(&b, &in, c->cols);
 		else
 			y = build_rows(&b, &in, (enum llm_matrix)c->matrix, c->cols);
 		npu_graph_output_columns(b.g, c->output, y, c->n);

@@ -40,7 +40,8 @@ struct lane_subgraph {
 	bool prompt; /* as in lane_call */
 };
 /* The matrices of operators first .. last, in the order of enum llm_matrix: a bit each. */
-unsigned int lane_subgraph_matrices(enum llm_op first, enum llm_op last);
+unsigned int lane_subgraph_matrices(const struct llm_model *model, enum llm_op first,
+				    enum llm_op last);
 /* Whether it reads or writes the KV cache; it has the param pos then. */
 bool lane_subgraph_has_cache(enum llm_op first, enum llm_op last);
 /* The areas that it reads and that others read of it: bits of enum lane_area. */
@@ -59,13 +60,14 @@ enum lane_area {
 struct lane_areas {
 	unsigned int in, out;
 };
-struct lane_areas lane_subgraph_areas(enum llm_op first, enum llm_op last);
+struct lane_areas lane_subgraph_areas(const struct llm_model *model, enum llm_op first,
+				      enum llm_op last);
 const char *lane_area_name(enum lane_area area);
 unsigned int lane_area_cols(const struct llm_model *model, enum lane_area area);
 
-/* Builds a subgraph for caches of @kv_rows. */
-int llm_graph_build_subgraph(const struct llm_loaded *loaded, const struct lane_subgraph *sub,
-			     unsigned int kv_rows, void **image, size_t *image_bytes);
+/* Builds a subgraph for the caches of a session. */
+int llm_graph_build_subgraph(const struct lane_memory *memory, const struct lane_subgraph *sub,
+			     void **image, size_t *image_bytes);
 
 /* The symbol of the static scale of the input of @matrix: "attn_qkv.scale", ... */
 void llm_graph_scale_name(enum llm_matrix matrix, char *name, size_t bytes);
@@ -83,8 +85,8 @@ struct lane_whole {
 	enum llm_graph graph;
 	unsigned int rows, layer, layers;
 };
-/* Builds it for caches of @kv_rows. */
-int llm_graph_build(const struct llm_loaded *loaded, const struct lane_whole *whole,
-		    unsigned int kv_rows, void **image, size_t *image_bytes);
+/* Builds it for the caches of a session. */
+int llm_graph_build(const struct lane_memory *memory, const struct lane_whole *whole, void **image,
+		    size_t *image_bytes);
 
 #endif /* GRAPHS_H */

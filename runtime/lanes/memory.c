@@ -124,12 +124,12 @@ static int alloc_scratch(struct lane_memory *m)
 }
 
 int lane_memory_init(struct lane_memory *m, const struct llm_loaded *loaded, unsigned int rows,
-		     unsigned int kv_rows)
+		     unsigned int n_ctx, unsigned int pad)
 {
 	int err;
 
-	*m = (struct lane_memory){ .loaded = loaded, .rows = rows };
-	err = alloc_kv(m, kv_rows);
+	*m = (struct lane_memory){ .loaded = loaded, .rows = rows, .n_ctx = n_ctx };
+	err = alloc_kv(m, n_ctx + pad);
 	err = err ? err : alloc_work(m);
 	err = err ? err : lane_shadow_init(m);
 	err = err ? err : lane_attention_init(m);

@@ -44,7 +44,7 @@ struct lane_memory {
 	/* [n_layer][K, V][kv_rows][kv_dim] of the engine's type, each K and V 64-byte aligned.
 	 * kv_rows is n_ctx, plus the padding of a last chunk that runs as a whole program. */
 	struct llm_memory kv;
-	unsigned int kv_rows;
+	unsigned int n_ctx, kv_rows;
 	size_t kv_stride, kv_row_bytes; /* bytes of a K or V with alignment, and of its rows */
 	struct llm_memory work;
 	unsigned int rows; /* of activations, for all chunks in flight together */
@@ -68,11 +68,11 @@ struct lane_memory {
 #define LANE_LOGIT_ROWS 64
 
 /*
- * Allocates memory for @rows rows of activations and a cache of @kv_rows. 0 or -ENOMEM with the
- * error line; call lane_memory_fini() in either case.
+ * Allocates memory for @rows rows of activations and a cache of @n_ctx + @pad. 0 or -ENOMEM with
+ * the error line; call lane_memory_fini() in either case.
  */
 int lane_memory_init(struct lane_memory *m, const struct llm_loaded *loaded, unsigned int rows,
-		     unsigned int kv_rows);
+		     unsigned int n_ctx, unsigned int pad);
 /*
  * Bytes of activations, logits and scratch memory when @rows rows are in use; of the areas' sizes
  * alone in a dry run, where @m has no memory.

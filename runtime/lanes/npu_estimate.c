@@ -106,8 +106,7 @@ static void add_kv_head(struct graph_builder *b, const struct lane_attention *t,
 	scales = npu_graph_input(b->g, name, NPU_F32, 1, 3);
 	snprintf(name, sizeof(name), "y%u", i);
 	npu_graph_output_columns(
-		b->g, name,
-		npu_attn_i8(b->g, q, k, v, scales, heads, 1.0f / sqrtf((float)dim), b->pos),
+		b->g, name, npu_attn_i8(b->g, q, k, v, scales, heads, b->m->attn_scale, b->pos),
 		b->m->q_dim);
 }
 

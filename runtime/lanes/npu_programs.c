@@ -30,6 +30,7 @@ struct program_key {
 	unsigned int rows;
 	unsigned int layer, layers; /* of a whole graph */
 	unsigned int prompt; /* its activations may be static: lane_call.prompt */
+	unsigned int local, no_rope; /* of a subgraph's layer (struct llm_layer) */
 	unsigned int first[LANE_MAX_MATRICES], cols[LANE_MAX_MATRICES];
 	enum llm_format format[LLM_NR_MATRICES]; /* of those used; layers may differ */
 	size_t wk_bytes[LLM_NR_MATRICES]; /* of those that are WK, which likewise differ */
@@ -131,10 +132,9 @@ static int program_make(const struct npu_programs *p, struct program *g, struct 
 	if (parts.slice)
 		err = llm_graph_build_slice(l, name, parts.slice, &image, &bytes);
 	else if (parts.subgraph)
-		err = llm_graph_build_subgraph(l, parts.subgraph, p->memory->kv_rows, &image,
-					       &bytes);
+		err = llm_graph_build_subgraph(p->memory, parts.subgraph, &image, &bytes);
 	else
-		err = llm_graph_build(l, parts.whole, p->memory->kv_rows, &image, &bytes);
+		err = llm_graph_build(p->memory, parts.whole, &image, &bytes);
 	if (err)
 		return err;
 	if (!npu_image_info(image, bytes, &info))
@@ -235,6 +235,19 @@ static void key_matrix(const struct npu_programs *p, struct program_key *key, un
 		key->wk_bytes[i] = packed->layers[layer].part[matrix].bytes;
 }
 
+/* Binds @bytes of the output matrix, from @skip on, and its bias for these columns. */
+static int bind_output(const struct llm_packed *packed, struct npu_job *job,
+		       const struct lane_columns *c, size_t skip, size_t bytes)
+{
+	const struct llm_packed_vector *bias = &packed->output_vectors[LLM_OUTPUT_BIAS];
+	int err = bind(job, "output", packed->head, packed->output_off + skip, bytes);
+
+	if (err || !bias->bytes)
+		return err;
+	return bind(job, llm_output_vector_names[LLM_OUTPUT_BIAS], packed->vectors,
+		    bias->off + c->first * sizeof(float), c->cols * sizeof(float));
+}
+
 /* Binds the slice's output channels of a matrix and of its bias. */
 static int bind_weights(const struct npu_programs *p, struct npu_job *job,
 			const struct lane_slice *slice, const struct lane_columns *c)
@@ -252,7 +265,7 @@ static int bind_weights(const struct npu_programs *p, struct npu_job *job,
 	if (format == LLM_FORMAT_WK)
 		bytes = block->part[c->matrix].bytes;
 	if (c->matrix < 0)
-		return bind(job, "output", packed->head, packed->output_off + skip, bytes);
+		return bind_output(packed, job, c, skip, bytes);
 	err = bind(job, llm_matrix_names[c->matrix], block->buf, block->part[c->matrix].off + skip,
 		   bytes);
 	if (err || !block->part[LLM_LAYER_BIAS + c->matrix].bytes)
@@ -310,9 +323,12 @@ static int bind_layers(const struct npu_programs *p, struct npu_job *job,
 static int bind_head(const struct npu_programs *p, struct npu_job *job)
 {
 	const struct llm_packed *packed = &p->memory->loaded->packed;
-	int err = bind(job, "output_norm", packed->vectors, packed->output_norm_off,
-		       p->memory->loaded->model.n_embd * sizeof(float));
+	int err = 0;
 
+	for (enum llm_output_vector v = 0; v < LLM_NR_OUTPUT_VECTORS && !err; v++)
+		if (packed->output_vectors[v].bytes)
+			err = bind(job, llm_output_vector_names[v], packed->vectors,
+				   packed->output_vectors[v].off, packed->output_vectors[v].bytes);
 	return err ? err
 		   : bind(job, "output", packed->head, packed->output_off, packed->output_bytes);
 }
@@ -510,10 +526,14 @@ static const struct llm_area *area_of(const struct lane_memory *m, enum lane_are
 /* Parts of a layer's buffer that an operator without matrices reads: bits. */
 static uint64_t vectors_of(enum llm_op op)
 {
-	return op == LLM_OP_ATTN_NORM  ? 1ull << LLM_LAYER_ATTN_NORM
-	       : op == LLM_OP_FFN_NORM ? 1ull << LLM_LAYER_FFN_NORM
-	       : op == LLM_OP_ROPE     ? 1ull << LLM_LAYER_Q_NORM | 1ull << LLM_LAYER_K_NORM
-				       : 0;
+	return op == LLM_OP_ATTN_NORM
+		       ? 1ull << LLM_LAYER_ATTN_NORM | 1ull << LLM_LAYER_ATTN_NORM_BIAS
+	       : op == LLM_OP_FFN_NORM
+		       ? 1ull << LLM_LAYER_FFN_NORM | 1ull << LLM_LAYER_FFN_NORM_BIAS |
+				 1ull << LLM_LAYER_ATTN_POST_NORM
+	       : op == LLM_OP_ADD  ? 1ull << LLM_LAYER_FFN_POST_NORM
+	       : op == LLM_OP_ROPE ? 1ull << LLM_LAYER_Q_NORM | 1ull << LLM_LAYER_K_NORM
+				   : 0;
 }
 
 static int bind_caches(const struct npu_programs *p, struct npu_job *job, unsigned int layer)
@@ -529,7 +549,8 @@ static int bind_subgraph_layer(const struct npu_programs *p, struct npu_job *job
 			       const struct lane_subgraph *sub)
 {
 	const struct llm_packed_layer *block = &p->memory->loaded->packed.layers[sub->layer];
-	uint64_t matrices = lane_subgraph_matrices(sub->first, sub->last), parts;
+	const struct llm_model *m = &p->memory->loaded->model;
+	uint64_t matrices = lane_subgraph_matrices(m, sub->first, sub->last), parts;
 	unsigned int scaled = 0; /* inputs whose scale is bound: bits */
 	char name[32];
 	int err = 0;
@@ -559,7 +580,8 @@ static int bind_subgraph_layer(const struct npu_programs *p, struct npu_job *job
 static int bind_subgraph_rows(const struct npu_programs *p, struct npu_job *job,
 			      const struct lane_subgraph *sub, unsigned int row)
 {
-	const struct lane_areas areas = lane_subgraph_areas(sub->first, sub->last);
+	const struct lane_areas areas =
+		lane_subgraph_areas(&p->memory->loaded->model, sub->first, sub->last);
 	char name[16];
 	int err = 0;
 
@@ -585,7 +607,8 @@ int npu_programs_subgraph(struct npu_programs *p, const struct lane_subgraph *su
 					  .x_row = row,
 					  .y = &p->memory->x,
 					  .y_row = row };
-	unsigned int matrices = lane_subgraph_matrices(sub->first, sub->last);
+	const struct llm_model *m = &p->memory->loaded->model;
+	unsigned int matrices = lane_subgraph_matrices(m, sub->first, sub->last);
 	struct program_key key;
 	bool fresh;
 	int err;
@@ -596,6 +619,10 @@ int npu_programs_subgraph(struct npu_programs *p, const struct lane_subgraph *su
 	key.last = sub->last;
 	key.rows = sub->rows;
 	key.prompt = sub->prompt;
+	if (lane_subgraph_has_cache(sub->first, sub->last)) {
+		key.local = m->layers[sub->layer].local;
+		key.no_rope = m->layers[sub->layer].no_rope;
+	}
 	for (unsigned int w = 0; w < LLM_NR_MATRICES; w++)
 		if (matrices >> w & 1)
 			key_matrix(p, &key, w, sub->layer, (int)w);

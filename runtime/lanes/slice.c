@@ -8,6 +8,7 @@ static unsigned int op_matrices(const struct lane_memory *m, const struct lane_c
 				struct lane_columns c[LANE_MAX_MATRICES])
 {
 	const struct llm_model *model = &m->loaded->model;
+	unsigned int n = 0;
 
 	switch (call->work->op) {
 	case LLM_OP_QKV:
@@ -22,13 +23,15 @@ static unsigned int op_matrices(const struct lane_memory *m, const struct lane_c
 		};
 		return 3;
 	case LLM_OP_GATE_UP:
-		c[0] = (struct lane_columns){
-			.matrix = LLM_FFN_GATE, .output = "gate", .n = model->n_ff, .y = &m->gate
-		};
-		c[1] = (struct lane_columns){
+		if (llm_model_gated(model))
+			c[n++] = (struct lane_columns){ .matrix = LLM_FFN_GATE,
+							.output = "gate",
+							.n = model->n_ff,
+							.y = &m->gate };
+		c[n++] = (struct lane_columns){
 			.matrix = LLM_FFN_UP, .output = "up", .n = model->n_ff, .y = &m->up
 		};
-		return 2;
+		return n;
 	case LLM_OP_ATTN_OUTPUT:
 		c[0] = (struct lane_columns){
 			.matrix = LLM_ATTN_OUTPUT, .output = "y", .n = model->n_embd, .y = &m->y
@@ -60,6 +63,7 @@ void lane_slice_of(const struct lane_memory *m, const struct lane_call *call,
 	const struct llm_model *model = &m->loaded->model;
 	const struct lane_work *w = call->work;
 	unsigned int row = call->chunk->row;
+	bool reads_x = w->op != LLM_OP_HEAD && model->features->norms == LLM_NORMS_AFTER;
 	uint64_t before = 0;
 
 	*slice = (struct lane_slice){
@@ -72,6 +76,7 @@ void lane_slice_of(const struct lane_memory *m, const struct lane_call *call,
 						 : model->n_embd,
 		.x = w->op == LLM_OP_ATTN_OUTPUT ? &m->att
 		     : w->op == LLM_OP_DOWN	 ? &m->gate
+		     : reads_x			 ? &m->x
 						 : &m->xn,
 		.x_row = row + w->row,
 		.prompt = call->prompt,

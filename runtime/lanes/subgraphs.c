@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
 /* Subgraphs: operators of a layer that follow one another, or all of them. */
-#include <math.h>
 #include <stdio.h>
 
 #include "graph_builder.h"
@@ -9,22 +8,41 @@
 #define IN(area) (1u << LANE_##area)
 #define MATRIX(which) (1u << LLM_##which)
 
-/* What the operators of a layer read and write. */
-static const struct {
+/* What an operator of a layer reads and writes. */
+struct use {
 	unsigned int reads, writes, matrices;
-} uses[] = {
-	[LLM_OP_ATTN_NORM] = { IN(X), IN(XN), 0 },
-	[LLM_OP_QKV] = { IN(XN), IN(Q) | IN(K) | IN(V),
-			 MATRIX(ATTN_Q) | MATRIX(ATTN_K) | MATRIX(ATTN_V) },
-	[LLM_OP_ROPE] = { IN(Q) | IN(K) | IN(V), IN(Q), 0 },
-	[LLM_OP_ATTN] = { IN(Q), IN(ATT), 0 },
-	[LLM_OP_ATTN_OUTPUT] = { IN(ATT), IN(Y), MATRIX(ATTN_OUTPUT) },
-	[LLM_OP_FFN_NORM] = { IN(X) | IN(Y), IN(X) | IN(XN), 0 },
-	[LLM_OP_GATE_UP] = { IN(XN), IN(GATE) | IN(UP), MATRIX(FFN_GATE) | MATRIX(FFN_UP) },
-	[LLM_OP_ACT] = { IN(GATE) | IN(UP), IN(GATE), 0 },
-	[LLM_OP_DOWN] = { IN(GATE), IN(Y), MATRIX(FFN_DOWN) },
-	[LLM_OP_ADD] = { IN(X) | IN(Y), IN(X), 0 },
 };
+
+static struct use use_of(const struct llm_model *m, enum llm_op op)
+{
+	static const struct use uses[] = {
+		[LLM_OP_ATTN_NORM] = { IN(X), IN(XN), 0 },
+		[LLM_OP_QKV] = { IN(XN), IN(Q) | IN(K) | IN(V),
+				 MATRIX(ATTN_Q) | MATRIX(ATTN_K) | MATRIX(ATTN_V) },
+		[LLM_OP_ROPE] = { IN(Q) | IN(K) | IN(V), IN(Q), 0 },
+		[LLM_OP_ATTN] = { IN(Q), IN(ATT), 0 },
+		[LLM_OP_ATTN_OUTPUT] = { IN(ATT), IN(Y), MATRIX(ATTN_OUTPUT) },
+		[LLM_OP_FFN_NORM] = { IN(X) | IN(Y), IN(X) | IN(XN), 0 },
+		[LLM_OP_GATE_UP] = { IN(XN), IN(GATE) | IN(UP), MATRIX(FFN_GATE) | MATRIX(FFN_UP) },
+		[LLM_OP_ACT] = { IN(GATE) | IN(UP), IN(GATE), 0 },
+		[LLM_OP_DOWN] = { IN(GATE), IN(Y), MATRIX(FFN_DOWN) },
+		[LLM_OP_ADD] = { IN(X) | IN(Y), IN(X), 0 },
+	};
+	bool after = m->features->norms == LLM_NORMS_AFTER;
+	struct use use = uses[op];
+
+	if (after && op == LLM_OP_ATTN_NORM)
+		use = (struct use){ 0, 0, 0 };
+	if (after && use.reads == IN(XN))
+		use.reads = IN(X);
+	if (op == LLM_OP_FFN_NORM && (after || m->parallel))
+		use.writes = IN(X);
+	if (op == LLM_OP_GATE_UP && !llm_model_gated(m))
+		use = (struct use){ use.reads, IN(UP), MATRIX(FFN_UP) };
+	if (op == LLM_OP_ACT && !llm_model_gated(m))
+		use.reads = IN(UP);
+	return use;
+}
 
 const char *lane_area_name(enum lane_area area)
 {
@@ -56,25 +74,29 @@ bool lane_subgraph_has_cache(enum llm_op first, enum llm_op last)
 	return first <= LLM_OP_ATTN && last >= LLM_OP_ROPE;
 }
 
-unsigned int lane_subgraph_matrices(enum llm_op first, enum llm_op last)
+unsigned int lane_subgraph_matrices(const struct llm_model *model, enum llm_op first,
+				    enum llm_op last)
 {
 	unsigned int matrices = 0;
 
 	for (enum llm_op op = first; op <= last; op++)
-		matrices |= uses[op].matrices;
+		matrices |= use_of(model, op).matrices;
 	return matrices;
 }
 
 /* Of areas that operators up to @last write, those that are read before they are written again. */
-static unsigned int read_later(enum llm_op last, unsigned int written)
+static unsigned int read_later(const struct llm_model *m, enum llm_op last, unsigned int written)
 {
 	unsigned int out = 0;
 	enum llm_op op = last;
 
 	while (written) {
+		struct use use;
+
 		op = op == LLM_OP_ADD ? LLM_OP_ATTN_NORM : op + 1;
-		out |= written & uses[op].reads;
-		written &= ~(uses[op].reads | uses[op].writes);
+		use = use_of(m, op);
+		out |= written & use.reads;
+		written &= ~(use.reads | use.writes);
 		/* A whole layer later nothing is left that anyone reads. */
 		if (op == last)
 			break;
@@ -82,16 +104,19 @@ static unsigned int read_later(enum llm_op last, unsigned int written)
 	return out;
 }
 
-struct lane_areas lane_subgraph_areas(enum llm_op first, enum llm_op last)
+struct lane_areas lane_subgraph_areas(const struct llm_model *model, enum llm_op first,
+				      enum llm_op last)
 {
 	struct lane_areas areas = { 0, 0 };
 	unsigned int written = 0;
 
 	for (enum llm_op op = first; op <= last; op++) {
-		areas.in |= uses[op].reads & ~written;
-		written |= uses[op].writes;
+		struct use use = use_of(model, op);
+
+		areas.in |= use.reads & ~written;
+		written |= use.writes;
 	}
-	areas.out = read_later(last, written);
+	areas.out = read_later(model, last, written);
 	return areas;
 }
 
@@ -103,21 +128,23 @@ struct values {
 	struct npu_tensor *k_cache, *v_cache; /* NULL: not needed */
 };
 
-static struct npu_tensor *norm(struct values *v, unsigned int part)
+/* x += y, or its norm @part. */
+static void add_residual(struct values *v, unsigned int part)
 {
-	const struct llm_model *m = v->b->m;
+	struct npu_tensor *y = builder_norm(v->b, v->of[LANE_Y], part);
 
-	return npu_rmsnorm(v->b->g, v->of[LANE_X], builder_vector(v->b, part, m->n_embd), m->eps);
+	v->of[LANE_X] = npu_add(v->b->g, v->of[LANE_X], y);
 }
 
-static void add_residual(struct values *v)
+/* What matmuls read of x. */
+static struct npu_tensor *input(const struct values *v)
 {
-	v->of[LANE_X] = npu_add(v->b->g, v->of[LANE_X], v->of[LANE_Y]);
+	return v->of[v->b->m->features->norms == LLM_NORMS_AFTER ? LANE_X : LANE_XN];
 }
 
 static void add_qkv(struct values *v)
 {
-	struct graph_input in = { .x = v->of[LANE_XN] };
+	struct graph_input in = { .x = input(v) };
 
 	v->of[LANE_Q] = builder_matmul(v->b, &in, LLM_ATTN_Q);
 	v->of[LANE_K] = builder_matmul(v->b, &in, LLM_ATTN_K);
@@ -136,16 +163,15 @@ static void add_rope(struct values *v)
 
 static void add_attention(struct values *v)
 {
-	struct graph_builder *b = v->b;
-
-	v->of[LANE_ATT] = builder_attention(b, v->of[LANE_Q], v->k_cache, v->v_cache);
+	v->of[LANE_ATT] = builder_attention(v->b, v->of[LANE_Q], v->k_cache, v->v_cache);
 }
 
 static void add_gate_up(struct values *v)
 {
-	struct graph_input in = { .x = v->of[LANE_XN] };
+	struct graph_input in = { .x = input(v) };
 
-	v->of[LANE_GATE] = builder_matmul(v->b, &in, LLM_FFN_GATE);
+	if (llm_model_gated(v->b->m))
+		v->of[LANE_GATE] = builder_matmul(v->b, &in, LLM_FFN_GATE);
 	v->of[LANE_UP] = builder_matmul(v->b, &in, LLM_FFN_UP);
 }
 
@@ -160,7 +186,7 @@ static void add_op(struct values *v, enum llm_op op)
 {
 	switch (op) {
 	case LLM_OP_ATTN_NORM:
-		v->of[LANE_XN] = norm(v, LLM_LAYER_ATTN_NORM);
+		v->of[LANE_XN] = builder_norm(v->b, v->of[LANE_X], LLM_LAYER_ATTN_NORM);
 		break;
 	case LLM_OP_QKV:
 		add_qkv(v);
@@ -175,28 +201,31 @@ static void add_op(struct values *v, enum llm_op op)
 		add_projection(v, LANE_ATT, LLM_ATTN_OUTPUT);
 		break;
 	case LLM_OP_FFN_NORM:
-		add_residual(v);
-		v->of[LANE_XN] = norm(v, LLM_LAYER_FFN_NORM);
+		add_residual(v, LLM_LAYER_ATTN_POST_NORM);
+		if (!v->b->m->parallel)
+			v->of[LANE_XN] = builder_norm(v->b, v->of[LANE_X], LLM_LAYER_FFN_NORM);
 		break;
 	case LLM_OP_GATE_UP:
 		add_gate_up(v);
 		break;
 	case LLM_OP_ACT:
-		v->of[LANE_GATE] = npu_glu(v->b->g, v->of[LANE_GATE], v->of[LANE_UP], NPU_GLU_SILU);
+		v->of[LANE_GATE] = builder_act(
+			v->b, llm_model_gated(v->b->m) ? v->of[LANE_GATE] : NULL, v->of[LANE_UP]);
 		break;
 	case LLM_OP_DOWN:
 		add_projection(v, LANE_GATE, LLM_FFN_DOWN);
 		break;
 	default:
-		add_residual(v);
+		add_residual(v, LLM_LAYER_FFN_POST_NORM);
 		break;
 	}
 }
 
-int llm_graph_build_subgraph(const struct llm_loaded *loaded, const struct lane_subgraph *sub,
-			     unsigned int kv_rows, void **image, size_t *image_bytes)
+int llm_graph_build_subgraph(const struct lane_memory *memory, const struct lane_subgraph *sub,
+			     void **image, size_t *image_bytes)
 {
-	const struct lane_areas areas = lane_subgraph_areas(sub->first, sub->last);
+	const struct lane_areas areas =
+		lane_subgraph_areas(&memory->loaded->model, sub->first, sub->last);
 	char what[32], name[16];
 	struct graph_builder b;
 	struct values v = { .b = &b };
@@ -204,13 +233,13 @@ int llm_graph_build_subgraph(const struct llm_loaded *loaded, const struct lane_
 
 	snprintf(what, sizeof(what), "%s-%s", llm_op_name((uint16_t)sub->first),
 		 llm_op_name((uint16_t)sub->last));
-	err = builder_init(&b, loaded, what, sub->rows);
+	err = builder_init(&b, memory->loaded, what, sub->rows);
 	if (err)
 		return err;
 	b.layer = sub->layer;
 	b.prompt = sub->prompt;
 	if (lane_subgraph_has_cache(sub->first, sub->last)) {
-		builder_positions(&b, loaded, kv_rows);
+		builder_positions(&b, memory);
 		v.k_cache = builder_cache(&b, "k");
 		v.v_cache = builder_cache(&b, "v");
 	}

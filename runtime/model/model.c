@@ -15,6 +15,7 @@
 #include "llm_fail.h"
 #include "model.h"
 #include "model_keys.h"
+#include "model_reader.h"
 
 /* Of a tensor that is read before the weights; a longer one of one dimension is none of a model. */
 #define MAX_VECTOR_BYTES (1u << 20)
@@ -34,11 +35,45 @@ unsigned int llm_model_rows(const struct llm_model *model, enum llm_matrix which
 	case LLM_ATTN_V:
 		return model->kv_dim;
 	case LLM_FFN_GATE:
+		return llm_model_gated(model) ? model->n_ff : 0;
 	case LLM_FFN_UP:
 		return model->n_ff;
 	default:
 		return model->n_embd;
 	}
+}
+
+uint32_t llm_model_act(const struct llm_model *model)
+{
+	switch (model->features->activation) {
+	case SHAPE_GELU:
+		return VNPU_ACT_GELU;
+	case SHAPE_RELU:
+		return VNPU_ACT_RELU;
+	default:
+		return VNPU_ACT_SILU;
+	}
+}
+
+uint32_t llm_model_rope_mode(const struct llm_model *model)
+{
+	return model->features->rope_halves ? VNPU_ROPE_HALVES : VNPU_ROPE_ADJACENT;
+}
+
+unsigned int llm_model_qk_norm_cols(const struct llm_model *model, bool keys)
+{
+	if (model->features->qk_norms == LLM_QK_NORMS_HEAD)
+		return model->head_dim;
+	return keys ? model->kv_dim : model->q_dim;
+}
+
+bool llm_model_is_plain(const struct llm_model *model)
+{
+	const struct llm_arch *a = model->features;
+
+	return a->norms == LLM_NORMS_BEFORE && !a->layer_norm && !model->parallel &&
+	       a->qk_norms != LLM_QK_NORMS_ROW && a->activation == SHAPE_SILU && !a->no_gate &&
+	       !a->fused_qkv && !a->fused_gate_up;
 }
 
 unsigned int llm_model_cols(const struct llm_model *model, enum llm_matrix which)
@@ -53,19 +88,8 @@ unsigned int llm_model_cols(const struct llm_model *model, enum llm_matrix which
 	}
 }
 
-struct reader {
-	bool has_checksums; /* it is packed, and not by version 1 */
-	const int32_t *formats; /* of the panels, possibly unaligned; NULL: before version 3 */
-	struct llm_model *model;
-	const struct gguf_file *file;
-	const char *path;
-	const struct gguf_tensor **taken; /* as many as the file has */
-	size_t nr_taken;
-};
-
-/* *@t: the tensor [@rows][@cols] (@rows 0: a vector); NULL if it is absent and @optional. */
-static int reader_take(struct reader *r, const char *name, unsigned int rows, unsigned int cols,
-		       bool optional, const struct gguf_tensor **t)
+int reader_take(struct reader *r, const char *name, unsigned int rows, unsigned int cols,
+		bool optional, const struct gguf_tensor **t)
 {
 	char want[32];
 
@@ -149,9 +173,9 @@ static enum llm_format reader_format(const struct reader *r, const struct gguf_t
 
 /* Takes @name.panels in a packed model, with their format, else @name.weight. @bits: of a layer's
  * matrix, whose widths its table tells if it is packed so. */
-static int reader_matrix(struct reader *r, const char *name, unsigned int rows, unsigned int cols,
-			 bool optional, const struct gguf_tensor **t, enum llm_format *format,
-			 uint8_t **bits)
+int reader_matrix(struct reader *r, const char *name, unsigned int rows, unsigned int cols,
+		  bool optional, const struct gguf_tensor **t, enum llm_format *format,
+		  uint8_t **bits)
 {
 	char full[96];
 
@@ -175,9 +199,7 @@ static int reader_matrix(struct reader *r, const char *name, unsigned int rows, 
 			r->path, full, (unsigned long long)(*t)->bytes, cols, rows);
 }
 
-/* A widened copy of a vector; NULL if it is absent and @optional. */
-static int reader_vector(struct reader *r, const char *name, unsigned int n, bool optional,
-			 float **vector)
+int reader_vector(struct reader *r, const char *name, unsigned int n, bool optional, float **vector)
 {
 	const struct gguf_tensor *t;
 	int err = reader_take(r, name, 0, n, optional, &t);
@@ -197,67 +219,51 @@ static int reader_vector(struct reader *r, const char *name, unsigned int n, boo
 	return 0;
 }
 
-static int reader_layer_vector(struct reader *r, unsigned int layer, const char *what,
-			       unsigned int n, bool optional, float **vector)
+/* Factors of RoPE's frequencies; NULL: the file has none of this @name. */
+static int reader_factors(struct reader *r, const char *name, float **factors)
 {
-	char name[64];
+	unsigned int n = r->model->rot_dim / 2;
+	int err = reader_vector(r, name, n, true, factors);
 
-	snprintf(name, sizeof(name), "blk.%u.%s", layer, what);
-	return reader_vector(r, name, n, optional, vector);
-}
-
-static int reader_layer(struct reader *r, const struct llm_arch *arch, unsigned int i)
-{
-	struct llm_model *m = r->model;
-	struct llm_layer *layer = &m->layers[i];
-	char name[64];
-	int err;
-
-	err = reader_layer_vector(r, i, "attn_norm.weight", m->n_embd, false, &layer->attn_norm);
-	if (!err)
-		err = reader_layer_vector(r, i, "ffn_norm.weight", m->n_embd, false,
-					  &layer->ffn_norm);
-	if (!err && arch->head_norms)
-		err = reader_layer_vector(r, i, "attn_q_norm.weight", m->head_dim, false,
-					  &layer->q_norm);
-	if (!err && arch->head_norms)
-		err = reader_layer_vector(r, i, "attn_k_norm.weight", m->head_dim, false,
-					  &layer->k_norm);
-	for (int w = 0; !err && w < LLM_NR_MATRICES; w++) {
-		snprintf(name, sizeof(name), "blk.%u.%s", i, llm_matrix_names[w]);
-		err = reader_matrix(r, name, llm_model_rows(m, w), llm_model_cols(m, w), false,
-				    &layer->matrix[w], &layer->format[w], &layer->bits[w]);
-		if (err)
-			return err;
-		snprintf(name, sizeof(name), "blk.%u.%s.bias", i, llm_matrix_names[w]);
-		err = reader_vector(r, name, llm_model_rows(m, w),
-				    !(arch->needs_qkv_bias && w <= LLM_ATTN_V), &layer->bias[w]);
-	}
-	/* One NPU graph serves all layers, so they must have the same biases. */
-	for (int w = 0; !err && w < LLM_NR_MATRICES; w++) {
-		if (!layer->bias[w] != !m->layers[0].bias[w])
-			err = llm_fail(-EINVAL,
-				       "%s: blk.%u.%s and blk.0.%s: only one of them has a bias",
-				       r->path, i, llm_matrix_names[w], llm_matrix_names[w]);
-	}
+	for (unsigned int i = 0; !err && *factors && i < n; i++)
+		if (!((*factors)[i] > 0))
+			err = llm_fail(-EINVAL, "%s: tensor %s holds %g at %u", r->path, name,
+				       (double)(*factors)[i], i);
 	return err;
 }
 
-/* Llama 3's context extension divides each frequency by a factor. */
-static int reader_rope_freqs(struct reader *r)
+/* Llama 3 extends contexts by one set of factors; longrope by one for contexts up to the original
+ * length, and another for longer ones. */
+static int reader_rope(struct reader *r, const struct llm_rope *rope)
+{
+	float *near = NULL, *far = NULL;
+	int err = reader_factors(r, "rope_freqs.weight", &near);
+
+	if (!err && !near)
+		err = reader_factors(r, "rope_factors_short.weight", &near);
+	if (!err)
+		err = reader_factors(r, "rope_factors_long.weight", &far);
+	if (!err)
+		err = llm_model_make_freqs(r->model, rope, near, far, r->path);
+	free(near);
+	free(far);
+	return err;
+}
+
+static int reader_output_vectors(struct reader *r)
 {
 	struct llm_model *m = r->model;
-	float *factors = NULL;
-	int err = reader_vector(r, "rope_freqs.weight", m->rot_dim / 2, true, &factors);
+	int err = reader_vector(r, "output_norm.weight", m->n_embd, false, &m->output_norm);
 
-	for (unsigned int i = 0; !err && factors && i < m->rot_dim / 2; i++) {
-		if (!(factors[i] > 0))
-			err = llm_fail(-EINVAL, "%s: tensor rope_freqs.weight holds %g at %u",
-				       r->path, (double)factors[i], i);
-		else
-			m->inv_freq[i] /= factors[i];
+	if (!err && m->features->layer_norm)
+		err = reader_vector(r, "output_norm.bias", m->n_embd, false, &m->output_norm_bias);
+	if (!err && m->features->output_bias)
+		err = reader_vector(r, "output.bias", m->n_vocab, true, &m->output_bias);
+	for (unsigned int i = 0; !err && i < m->n_embd; i++) {
+		m->output_norm[i] *= m->logit_scale;
+		if (m->output_norm_bias)
+			m->output_norm_bias[i] *= m->logit_scale;
 	}
-	free(factors);
 	return err;
 }
 
@@ -282,7 +288,7 @@ static int reader_embeddings(struct reader *r)
 		err = reader_matrix(r, "output", m->n_vocab, m->n_embd, true, &m->output,
 				    &m->output_format, NULL);
 	if (!err)
-		err = reader_vector(r, "output_norm.weight", m->n_embd, false, &m->output_norm);
+		err = reader_output_vectors(r);
 	if (!err && m->packed[0] && !gguf_bool(r->file, "vnpu.tied", &tied) && tied)
 		m->n_params -= (uint64_t)m->n_vocab * m->n_embd;
 	if (!err && !m->output)
@@ -403,6 +409,7 @@ int llm_model_read(struct llm_model *model, const struct gguf_file *file, const 
 {
 	struct reader r = { .model = model, .file = file, .path = path };
 	const struct llm_arch *arch;
+	struct llm_rope rope;
 	const char *source;
 	size_t bytes;
 	int err;
@@ -416,7 +423,7 @@ int llm_model_read(struct llm_model *model, const struct gguf_file *file, const 
 	arch = llm_arch_find(file, path, &err);
 	if (!arch)
 		return err;
-	err = llm_model_read_keys(model, arch, file, path);
+	err = llm_model_read_keys(model, arch, file, path, &rope);
 	if (!err)
 		err = reader_packing(&r);
 	/* Cold starts of packed files did not gain by it. */
@@ -426,16 +433,18 @@ int llm_model_read(struct llm_model *model, const struct gguf_file *file, const 
 		r.taken = calloc(gguf_n_tensors(file), sizeof(*r.taken));
 
 		model->layers = calloc(model->n_layer, sizeof(*model->layers));
-		if (!model->layers || !r.taken)
+		model->parts =
+			calloc((size_t)model->n_layer * LLM_NR_MATRICES, sizeof(*model->parts));
+		if (!model->layers || !model->parts || !r.taken)
 			err = llm_fail(-ENOMEM, "%s: no memory for %u layers", path,
 				       model->n_layer);
 	}
 	if (!err)
 		err = reader_embeddings(&r);
 	for (unsigned int i = 0; !err && i < model->n_layer; i++)
-		err = reader_layer(&r, arch, i);
+		err = reader_layer(&r, i);
 	if (!err)
-		err = reader_rope_freqs(&r);
+		err = reader_rope(&r, &rope);
 	if (!err && r.has_checksums)
 		err = reader_checksums(&r);
 	if (!err)
@@ -460,6 +469,8 @@ static int reader_panels(struct reader *r)
 				    &m->output_format, NULL);
 	for (unsigned int i = 0; !err && i < m->n_layer; i++) {
 		for (int w = 0; !err && w < LLM_NR_MATRICES; w++) {
+			if (!llm_model_rows(m, w))
+				continue;
 			snprintf(name, sizeof(name), "blk.%u.%s", i, llm_matrix_names[w]);
 			err = reader_matrix(r, name, llm_model_rows(m, w), llm_model_cols(m, w),
 					    false, &m->layers[i].matrix[w], &m->layers[i].format[w],
@@ -502,6 +513,10 @@ void llm_model_release(struct llm_model *model)
 
 		free(layer->attn_norm);
 		free(layer->ffn_norm);
+		free(layer->attn_norm_bias);
+		free(layer->ffn_norm_bias);
+		free(layer->attn_post_norm);
+		free(layer->ffn_post_norm);
 		free(layer->q_norm);
 		free(layer->k_norm);
 		for (int w = 0; w < LLM_NR_MATRICES; w++) {
@@ -512,6 +527,9 @@ void llm_model_release(struct llm_model *model)
 	free(model->layers);
 	free(model->inv_freq);
 	free(model->output_norm);
+	free(model->output_norm_bias);
+	free(model->output_bias);
+	free(model->parts);
 	memset(model, 0, sizeof(*model));
 }
 

@@ -2,13 +2,16 @@
 /*
  * A model: hyperparameters and tensors of a decoder-only transformer, checked against one another.
  *
- * Every layer is
+ * Most layers are
  *
- *	x += Wo attn(rope(Wq n(x)), rope(Wk n(x)), Wv n(x))
- *	x += Wdown (silu(Wgate n(x)) * Wup n(x))
+ *	x += p(Wo attn(rope(Wq n(x)), rope(Wk n(x)), Wv n(x)))
+ *	x += p(Wdown (silu(Wgate n(x)) * Wup n(x)))
  *
- * with RMS norms n. The architectures differ in biases, norms of the heads, and the pairs of values
- * that RoPE rotates.
+ * with norms n, and norms p that few models have. What else may differ is in struct llm_arch
+ * (arch.h). What an architecture multiplies with a constant is part of other numbers here: where
+ * residuals are scaled by s, x is x / s, which norms of rows do not notice if their epsilon is
+ * divided by the square of s, and embeddings are divided by s; a scale of logits is in the output
+ * norm, and RoPE's magnitude in the scale of scores.
  */
 #ifndef MODEL_H
 #define MODEL_H
@@ -16,6 +19,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "arch.h"
 #include "gguf.h"
 #include "pack.h"
 
@@ -52,35 +56,78 @@ extern const char *const llm_matrix_names[LLM_NR_MATRICES];
 
 /* A layer's weights. Vectors are widened copies, or NULL; matrices are in the mapped file. */
 struct llm_layer {
-	float *attn_norm, *ffn_norm; /* [n_embd] */
-	float *q_norm, *k_norm; /* [head_dim] */
+	/* [n_embd]: before attention and FFN, with the biases of layer norms; and after them */
+	float *attn_norm, *ffn_norm, *attn_norm_bias, *ffn_norm_bias;
+	float *attn_post_norm, *ffn_post_norm;
+	float *q_norm, *k_norm; /* [qk_norm_cols()] */
+	/* NULL: an FFN without a gate has no gate matrix. Parts of fused tensors are in
+	 * llm_model.parts. */
 	const struct gguf_tensor *matrix[LLM_NR_MATRICES];
 	enum llm_format format[LLM_NR_MATRICES]; /* of the matrices, if they are packed */
 	uint8_t *bits[LLM_NR_MATRICES]; /* of WK: [rows], the width of each */
 	float *bias[LLM_NR_MATRICES];
+	bool local; /* attends to a window only */
+	bool no_rope;
 };
 
 struct llm_model {
 	const char *arch;
 	unsigned int n_layer, n_embd, n_head, n_head_kv, head_dim, n_ff, n_vocab, n_ctx_train;
 	unsigned int q_dim, kv_dim; /* heads * head_dim */
-	float eps;
+	const struct llm_arch *features;
+	bool parallel; /* the FFN reads what attention reads */
+	float eps, qk_eps; /* of norms of rows; of queries and keys */
+	float embd_scale; /* of the embeddings; 1: none */
+	float attn_scale, attn_cap; /* of scores; cap 0: none */
+	float logit_scale, logit_cap; /* the scale is in the output norm; cap 0: none */
+	unsigned int window; /* tokens that a local layer sees, its own included; 0: all */
 	unsigned int rot_dim;
-	bool rope_halves; /* pairs (i, i + rot_dim / 2), else (2i, 2i + 1) */
-	float *inv_freq; /* [rot_dim / 2] */
+	/*
+	 * [nr_freqs][rot_dim / 2]: those of most layers; of local layers, if they have their own;
+	 * or of contexts longer than n_ctx_short: llm_model_freqs().
+	 */
+	float *inv_freq;
+	unsigned int nr_freqs, n_ctx_short;
 	const struct gguf_tensor *token_embd;
 	const struct gguf_tensor *output; /* token_embd if the file has no output matrix */
-	float *output_norm; /* [n_embd] */
+	float *output_norm, *output_norm_bias; /* [n_embd] */
+	float *output_bias; /* [n_vocab], or NULL */
 	struct llm_layer *layers;
+	struct gguf_tensor *parts; /* of fused tensors, in the mapped file as they are */
 	char packed[16]; /* vnpu.weights; "": not packed */
 	enum llm_format output_format; /* if packed */
 	const struct gguf_tensor *checksums; /* NULL: not packed, or by version 1 */
 	uint64_t n_params, file_bytes;
 };
 
-/* Rows (outputs) and columns (inputs) of a layer's matrix. */
+/* Rows (outputs) and columns (inputs) of a layer's matrix; rows 0: the model has none. */
 unsigned int llm_model_rows(const struct llm_model *model, enum llm_matrix which);
 unsigned int llm_model_cols(const struct llm_model *model, enum llm_matrix which);
+
+static inline bool llm_model_gated(const struct llm_model *model)
+{
+	return !model->features->no_gate;
+}
+
+/* The kinds of <npu/vnpu_isa.h>. */
+uint32_t llm_model_act(const struct llm_model *model);
+uint32_t llm_model_rope_mode(const struct llm_model *model);
+
+/* Tokens that attention sees in a layer, its own included; 0: all. */
+static inline unsigned int llm_model_window(const struct llm_model *model, unsigned int layer)
+{
+	return model->layers[layer].local ? model->window : 0;
+}
+
+/* Values of a norm of queries, or of the @keys: a head's, or a row's. */
+unsigned int llm_model_qk_norm_cols(const struct llm_model *model, bool keys);
+/* RoPE's frequencies in a layer of a session of @n_ctx tokens; NULL: the layer has no RoPE. */
+const float *llm_model_freqs(const struct llm_model *model, unsigned int layer, unsigned int n_ctx);
+/*
+ * Whether its layers are llama's but for biases, norms of heads and RoPE, in tensors of their own:
+ * calibrations (shadow.h) know no others.
+ */
+bool llm_model_is_plain(const struct llm_model *model);
 
 /* Reads and checks everything except the matrices' values. Returns 0, or -errno with the error
  * line; @path is for messages. The file must outlive the model. */

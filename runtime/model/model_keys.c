@@ -21,33 +21,6 @@
 #define MAX_HEADS 65536
 #define MAX_CONTEXT (1u << 30)
 
-static const struct llm_arch archs[] = {
-	{ .name = "llama" },
-	{ .name = "qwen2", .rope_halves = true, .needs_qkv_bias = true },
-	{ .name = "qwen3", .rope_halves = true, .head_norms = true },
-};
-
-const struct llm_arch *llm_arch_find(const struct gguf_file *file, const char *path, int *err)
-{
-	const char *name;
-	size_t bytes;
-
-	*err = gguf_string(file, "general.architecture", &name, &bytes);
-	if (*err) {
-		*err = llm_fail(-EINVAL, "%s: no general.architecture; is this a model?", path);
-		return NULL;
-	}
-	for (size_t i = 0; i < sizeof(archs) / sizeof(archs[0]); i++) {
-		if (bytes == strlen(archs[i].name) && !memcmp(name, archs[i].name, bytes))
-			return &archs[i];
-	}
-	*err = llm_fail(
-		-ENOTSUP,
-		"%s: architecture '%.*s' is not supported; known are llama, qwen2 and qwen3", path,
-		bytes < 64 ? (int)bytes : 64, name);
-	return NULL;
-}
-
 struct keys {
 	const struct gguf_file *file;
 	const char *path, *arch;
@@ -104,23 +77,25 @@ static int keys_float(struct keys *k, const char *what, double min, double max, 
 }
 
 /* Keys that are not implemented, whose values must be absent, neutral or 0. */
-static int keys_refuse(struct keys *k)
+static int keys_refuse(struct keys *k, const struct llm_arch *arch)
 {
+	enum { NOBODY, SCALES, CAPS };
 	static const struct {
 		const char *key;
 		double neutral;
+		int of; /* architectures that have them */
 	} refused[] = {
-		{ "expert_count", 0 },
-		{ "attention.max_alibi_bias", 0 },
-		{ "attention.clamp_kqv", 0 },
-		{ "attention.scale", 0 },
-		{ "attention.temperature_scale", 0 },
-		{ "attn_logit_softcapping", 0 },
-		{ "final_logit_softcapping", 0 },
-		{ "logit_scale", 1 },
-		{ "residual_scale", 1 },
-		{ "embedding_scale", 1 },
-		{ "nextn_predict_layers", 0 },
+		{ "expert_count", 0, NOBODY },
+		{ "attention.max_alibi_bias", 0, NOBODY },
+		{ "attention.clamp_kqv", 0, NOBODY },
+		{ "attention.temperature_scale", 0, NOBODY },
+		{ "nextn_predict_layers", 0, NOBODY },
+		{ "attention.scale", 0, SCALES },
+		{ "logit_scale", 1, SCALES },
+		{ "residual_scale", 1, SCALES },
+		{ "embedding_scale", 1, SCALES },
+		{ "attn_logit_softcapping", 0, CAPS },
+		{ "final_logit_softcapping", 0, CAPS },
 	};
 	bool causal;
 	double v;
@@ -129,6 +104,9 @@ static int keys_refuse(struct keys *k)
 		int err = gguf_f64(k->file, keys_name(k, refused[i].key), &v);
 		uint64_t u;
 
+		if ((refused[i].of == SCALES && arch->scales) ||
+		    (refused[i].of == CAPS && arch->attn_cap > 0))
+			continue;
 		if (err == -EINVAL && !gguf_u64(k->file, k->key, &u)) {
 			v = (double)u;
 			err = 0;
@@ -144,23 +122,50 @@ static int keys_refuse(struct keys *k)
 	return 0;
 }
 
-/* An attention window smaller than the context would hide tokens. */
-static int keys_window(struct keys *k, unsigned int n_ctx_train)
+/* An attention window that hides tokens, and the layers that have it. */
+static int keys_window(struct keys *k, struct llm_model *model, const struct llm_arch *arch)
 {
-	uint64_t window;
+	unsigned int window = arch->window ? arch->window : model->n_ctx_train;
+	uint64_t zero;
+	int err = 0;
 
-	if (gguf_u64(k->file, keys_name(k, "attention.sliding_window"), &window) || !window ||
-	    window >= n_ctx_train)
-		return 0;
-	return llm_fail(-ENOTSUP, "%s: %s is %llu: sliding-window attention is not implemented",
-			k->path, k->key, (unsigned long long)window);
+	/* Some files say 0, or a number below it, of a window that there is not. */
+	if (!gguf_u64(k->file, keys_name(k, "attention.sliding_window"), &zero) && zero)
+		err = keys_uint(k, "attention.sliding_window", 1, MAX_CONTEXT, window, &window);
+	if (!err && window < model->n_ctx_train)
+		model->window = window;
+	return err;
 }
 
-static int keys_rope(struct keys *k, struct llm_model *model)
+/* What extends the context, by the key of its type. */
+static int keys_rope_type(struct keys *k, struct llm_rope *rope)
 {
-	double base, factor = 1;
 	const char *type;
 	size_t bytes;
+	bool is_long;
+	int err;
+
+	/* Older files have this key alone. */
+	if (gguf_string(k->file, keys_name(k, "rope.scaling.type"), &type, &bytes))
+		return keys_float(k, "rope.scale_linear", 1e-3, 1e6, 1, &rope->factor);
+	if (bytes == 4 && !memcmp(type, "none", 4))
+		return 0;
+	rope->yarn = bytes == 4 && !memcmp(type, "yarn", 4);
+	is_long = bytes == 8 && !memcmp(type, "longrope", 8);
+	if (!rope->yarn && !is_long && (bytes != 6 || memcmp(type, "linear", 6)))
+		return llm_fail(-ENOTSUP,
+				"%s: %s '%.*s' is not implemented; linear, yarn and longrope are",
+				k->path, k->key, bytes < 32 ? (int)bytes : 32, type);
+	err = keys_float(k, "rope.scaling.factor", 1e-3, 1e6, is_long ? 1 : NAN, &rope->factor);
+	if (!err && rope->yarn)
+		err = keys_float(k, "rope.scaling.yarn_beta_fast", 0, 1e6, 32, &rope->beta_fast);
+	if (!err && rope->yarn)
+		err = keys_float(k, "rope.scaling.yarn_beta_slow", 0, 1e6, 1, &rope->beta_slow);
+	return err;
+}
+
+static int keys_rope(struct keys *k, struct llm_model *model, struct llm_rope *rope)
+{
 	int err;
 
 	err = keys_uint(k, "rope.dimension_count", 2, model->head_dim, model->head_dim,
@@ -170,27 +175,15 @@ static int keys_rope(struct keys *k, struct llm_model *model)
 	if (model->rot_dim % 2)
 		return llm_fail(-EINVAL, "%s: %s is %u, an odd number", k->path, k->key,
 				model->rot_dim);
-	err = keys_float(k, "rope.freq_base", 1, 1e12, 10000, &base);
-	if (err)
-		return err;
-	if (!gguf_string(k->file, keys_name(k, "rope.scaling.type"), &type, &bytes)) {
-		if (bytes == 6 && !memcmp(type, "linear", 6))
-			err = keys_float(k, "rope.scaling.factor", 1e-3, 1e6, NAN, &factor);
-		else if (bytes != 4 || memcmp(type, "none", 4))
-			err = llm_fail(-ENOTSUP, "%s: %s '%.*s' is not implemented; linear is",
-				       k->path, k->key, bytes < 32 ? (int)bytes : 32, type);
-	} else {
-		/* Older files use this key. */
-		err = keys_float(k, "rope.scale_linear", 1e-3, 1e6, 1, &factor);
-	}
-	if (err)
-		return err;
-	model->inv_freq = calloc(model->rot_dim / 2, sizeof(*model->inv_freq));
-	if (!model->inv_freq)
-		return llm_fail(-ENOMEM, "%s: no memory", k->path);
-	for (unsigned int i = 0; i < model->rot_dim / 2; i++)
-		model->inv_freq[i] = (float)(pow(base, -2.0 * i / model->rot_dim) / factor);
-	return 0;
+	*rope = (struct llm_rope){ .factor = 1, .magnitude = 1, .n_ctx_orig = model->n_ctx_train };
+	err = keys_float(k, "rope.freq_base", 1, 1e12, 10000, &rope->base);
+	/* Converters write no type of longrope, whose factors are tensors. */
+	if (!err)
+		err = keys_float(k, "rope.scaling.attn_factor", 1e-3, 1e3, 1, &rope->magnitude);
+	if (!err)
+		err = keys_uint(k, "rope.scaling.original_context_length", 1, MAX_CONTEXT,
+				model->n_ctx_train, &rope->n_ctx_orig);
+	return err ? err : keys_rope_type(k, rope);
 }
 
 static int keys_heads(struct keys *k, struct llm_model *model)
@@ -236,37 +229,94 @@ static int keys_heads(struct keys *k, struct llm_model *model)
 	return 0;
 }
 
+static int keys_epsilon(struct keys *k, struct llm_model *model, const struct llm_arch *arch)
+{
+	double eps;
+	int err = keys_float(k,
+			     arch->layer_norm ? "attention.layer_norm_epsilon"
+					      : "attention.layer_norm_rms_epsilon",
+			     0, 1, NAN, &eps);
+
+	if (!err)
+		model->eps = model->qk_eps = (float)eps;
+	return err;
+}
+
+/* The constants that an architecture multiplies with, as model.h has them. */
+static int keys_scales(struct keys *k, struct llm_model *model, const struct llm_arch *arch)
+{
+	bool embd = model->n_layer == arch->embd_scale_layers;
+	double dim = embd ? (double)model->n_embd / model->n_head : model->head_dim, scale,
+	       residual = 1, embeddings = arch->embd_root ? sqrt(model->n_embd) : 1, logits = 1;
+	int err = 0;
+
+	scale = 1 / sqrt(dim);
+	if (arch->scales) {
+		err = keys_float(k, "embedding_scale", 1e-6, 1e6, 1, &embeddings);
+		if (!err)
+			err = keys_float(k, "residual_scale", 1e-6, 1e6, 1, &residual);
+		if (!err)
+			err = keys_float(k, "logit_scale", 1e-6, 1e6, 1, &logits);
+		if (!err)
+			err = keys_float(k, "attention.scale", 1e-6, 1e6, scale, &scale);
+	}
+	model->attn_scale =
+		arch->scales || embd ? (float)scale : 1.0f / sqrtf((float)model->head_dim);
+	model->embd_scale = (float)(embeddings / residual);
+	model->eps = (float)((double)model->eps / (residual * residual));
+	model->logit_scale = (float)(1 / logits);
+	return err;
+}
+
+static int keys_caps(struct keys *k, struct llm_model *model, const struct llm_arch *arch)
+{
+	double attn = 0, logits = 0;
+	int err = 0;
+
+	if (arch->attn_cap > 0)
+		err = keys_float(k, "attn_logit_softcapping", 0, 1e6, arch->attn_cap, &attn);
+	if (!err && arch->logit_cap > 0)
+		err = keys_float(k, "final_logit_softcapping", 0, 1e6, arch->logit_cap, &logits);
+	model->attn_cap = (float)attn;
+	model->logit_cap = (float)logits;
+	return err;
+}
+
+static int keys_sizes(struct keys *k, struct llm_model *model)
+{
+	size_t tensors = gguf_n_tensors(k->file);
+	int err;
+
+	/* Each layer has at least one tensor, so their number bounds the allocation. */
+	err = keys_uint(k, "block_count", 1, tensors < MAX_DIM ? (unsigned int)tensors : MAX_DIM, 0,
+			&model->n_layer);
+	if (!err)
+		err = keys_uint(k, "embedding_length", 1, MAX_DIM, 0, &model->n_embd);
+	if (!err)
+		err = keys_uint(k, "feed_forward_length", 1, MAX_DIM, 0, &model->n_ff);
+	if (!err)
+		err = keys_uint(k, "context_length", 1, MAX_CONTEXT, 0, &model->n_ctx_train);
+	return err ? err : keys_heads(k, model);
+}
+
 int llm_model_read_keys(struct llm_model *model, const struct llm_arch *arch,
-			const struct gguf_file *file, const char *path)
+			const struct gguf_file *file, const char *path, struct llm_rope *rope)
 {
 	struct keys k = { .file = file, .path = path, .arch = arch->name };
-	size_t tensors = gguf_n_tensors(file);
-	double eps;
 	int err;
 
 	model->arch = arch->name;
-	model->rope_halves = arch->rope_halves;
-	err = keys_refuse(&k);
-	/* Each layer has at least one tensor, so their number bounds the allocation. */
+	model->features = arch;
+	err = keys_refuse(&k, arch);
 	if (!err)
-		err = keys_uint(&k, "block_count", 1,
-				tensors < MAX_DIM ? (unsigned int)tensors : MAX_DIM, 0,
-				&model->n_layer);
+		err = keys_sizes(&k, model);
 	if (!err)
-		err = keys_uint(&k, "embedding_length", 1, MAX_DIM, 0, &model->n_embd);
+		err = keys_epsilon(&k, model, arch);
 	if (!err)
-		err = keys_uint(&k, "feed_forward_length", 1, MAX_DIM, 0, &model->n_ff);
+		err = keys_scales(&k, model, arch);
 	if (!err)
-		err = keys_uint(&k, "context_length", 1, MAX_CONTEXT, 0, &model->n_ctx_train);
+		err = keys_caps(&k, model, arch);
 	if (!err)
-		err = keys_float(&k, "attention.layer_norm_rms_epsilon", 0, 1, NAN, &eps);
-	if (!err)
-		err = keys_heads(&k, model);
-	if (!err)
-		err = keys_rope(&k, model);
-	if (!err)
-		err = keys_window(&k, model->n_ctx_train);
-	if (!err)
-		model->eps = (float)eps;
-	return err;
+		err = keys_rope(&k, model, rope);
+	return err ? err : keys_window(&k, model, arch);
 }

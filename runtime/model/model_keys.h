@@ -5,18 +5,23 @@
 
 #include "model.h"
 
-struct llm_arch {
-	const char *name;
-	bool rope_halves;
-	bool head_norms; /* attn_q_norm, attn_k_norm */
-	bool needs_qkv_bias;
+/* What the keys "rope.*" say, until the tensors with factors are there (model_rope.c). */
+struct llm_rope {
+	double base, factor; /* factor: of positions */
+	double magnitude; /* of rotated queries and keys */
+	bool yarn;
+	double beta_fast, beta_slow; /* of yarn */
+	unsigned int n_ctx_orig; /* that the model was trained for before it was extended */
 };
 
-/* NULL, with -errno in *@err and the error line: the architecture is unknown. */
-const struct llm_arch *llm_arch_find(const struct gguf_file *file, const char *path, int *err);
-
-/* Fills in everything except tensors, n_vocab, and what rope_freqs.weight does to inv_freq. */
+/* Fills in everything except tensors, n_vocab and inv_freq. */
 int llm_model_read_keys(struct llm_model *model, const struct llm_arch *arch,
-			const struct gguf_file *file, const char *path);
+			const struct gguf_file *file, const char *path, struct llm_rope *rope);
+/*
+ * Makes inv_freq. @factors, [rot_dim / 2], divide the frequencies; @far: those of long contexts;
+ * NULL: none. 0 or -ENOMEM with the error line.
+ */
+int llm_model_make_freqs(struct llm_model *model, const struct llm_rope *rope, const float *factors,
+			 const float *far, const char *path);
 
 #endif /* MODEL_KEYS_H */

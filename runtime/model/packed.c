@@ -17,10 +17,18 @@
 /* Of the part of a file that a buffer is made of */
 #define MAP_ALIGN 4096u
 
+const char *const llm_output_vector_names[LLM_NR_OUTPUT_VECTORS] = {
+	[LLM_OUTPUT_NORM] = "output_norm",
+	[LLM_OUTPUT_NORM_BIAS] = "output_norm.bias",
+	[LLM_OUTPUT_BIAS] = "output.bias",
+};
+
 void llm_layer_tensor_name(unsigned int part, char *name, size_t bytes)
 {
-	static const char *const norms[] = { "attn_norm", "ffn_norm", "attn_q_norm",
-					     "attn_k_norm" };
+	static const char *const norms[] = { "attn_norm",	    "ffn_norm",
+					     "attn_norm.bias",	    "ffn_norm.bias",
+					     "post_attention_norm", "post_ffw_norm",
+					     "attn_q_norm",	    "attn_k_norm" };
 
 	if (part >= LLM_LAYER_ATTN_NORM)
 		snprintf(name, bytes, "%s", norms[part - LLM_LAYER_ATTN_NORM]);
@@ -36,6 +44,9 @@ enum llm_format llm_format_choose(const struct llm_model *m, enum llm_weights we
 	const struct gguf_tensor *t = which < 0 ? m->output : l->matrix[which];
 	bool w4 = llm_weights_4bit(weights);
 
+	/* Of a matrix that the model does not have, panels of no rows. */
+	if (!t)
+		return LLM_FORMAT_W8;
 	if (m->packed[0] && which >= 0 && l->format[which] == LLM_FORMAT_WK &&
 	    weights == LLM_WEIGHTS_W8A8)
 		return LLM_FORMAT_W8;
@@ -76,6 +87,8 @@ static size_t matrix_bytes(const struct llm_model *m, enum llm_format format, un
 {
 	if (which < 0)
 		return llm_pack_bytes(format, m->n_vocab, m->n_embd);
+	if (!m->layers[layer].matrix[which])
+		return 0;
 	if (format == LLM_FORMAT_WK)
 		return m->layers[layer].matrix[which]->bytes;
 	return llm_pack_bytes(format, llm_model_rows(m, (enum llm_matrix)which),
@@ -123,6 +136,14 @@ static const float *layer_vector(const struct llm_layer *layer, unsigned int par
 		return layer->attn_norm;
 	case LLM_LAYER_FFN_NORM:
 		return layer->ffn_norm;
+	case LLM_LAYER_ATTN_NORM_BIAS:
+		return layer->attn_norm_bias;
+	case LLM_LAYER_FFN_NORM_BIAS:
+		return layer->ffn_norm_bias;
+	case LLM_LAYER_ATTN_POST_NORM:
+		return layer->attn_post_norm;
+	case LLM_LAYER_FFN_POST_NORM:
+		return layer->ffn_post_norm;
 	case LLM_LAYER_Q_NORM:
 		return layer->q_norm;
 	case LLM_LAYER_K_NORM:
@@ -158,12 +179,33 @@ static size_t vectors_layout(struct llm_packed_layer *block, const struct llm_mo
 	for (unsigned int part = LLM_LAYER_BIAS; part < LLM_NR_LAYER_TENSORS; part++) {
 		unsigned int n = part < LLM_LAYER_ATTN_NORM
 					 ? llm_model_rows(m, part % LLM_NR_MATRICES)
-				 : part < LLM_LAYER_Q_NORM ? m->n_embd
-							   : m->head_dim;
+				 : part < LLM_LAYER_Q_NORM
+					 ? m->n_embd
+					 : llm_model_qk_norm_cols(m, part == LLM_LAYER_K_NORM);
 
 		block->part[part].bytes = layer_vector(&m->layers[i], part) ? n * sizeof(float) : 0;
 		block->part[part].off = off;
 		off += bind_align(block->part[part].bytes);
+	}
+	return off;
+}
+
+static const float *output_vector(const struct llm_model *m, enum llm_output_vector v)
+{
+	return v == LLM_OUTPUT_NORM	   ? m->output_norm
+	       : v == LLM_OUTPUT_NORM_BIAS ? m->output_norm_bias
+					   : m->output_bias;
+}
+
+/* Returns where the vectors end. */
+static size_t output_layout(struct llm_packed *packed, const struct llm_model *m, size_t off)
+{
+	for (enum llm_output_vector v = 0; v < LLM_NR_OUTPUT_VECTORS; v++) {
+		size_t n = v == LLM_OUTPUT_BIAS ? m->n_vocab : m->n_embd;
+
+		packed->output_vectors[v].off = off;
+		packed->output_vectors[v].bytes = output_vector(m, v) ? n * sizeof(float) : 0;
+		off += bind_align(packed->output_vectors[v].bytes);
 	}
 	return off;
 }
@@ -177,9 +219,8 @@ static int create_vectors(const struct llm_packed_source *src, struct llm_packed
 
 	for (unsigned int i = 0; i < m->n_layer; i++)
 		off = vectors_layout(&packed->layers[i], m, i, off);
-	packed->output_norm_off = off;
-	err = npu_buffer_create(src->ctx, off + m->n_embd * sizeof(float),
-				NPU_BUFFER_DEVICE_READ_ONLY, &packed->vectors);
+	off = output_layout(packed, m, off);
+	err = npu_buffer_create(src->ctx, off, NPU_BUFFER_DEVICE_READ_ONLY, &packed->vectors);
 	if (err)
 		return llm_fail(err, "%s: norms: %s", src->path, npu_error());
 	data = npu_buffer_data(packed->vectors);
@@ -191,7 +232,10 @@ static int create_vectors(const struct llm_packed_source *src, struct llm_packed
 				memcpy(data + block->part[part].off,
 				       layer_vector(&m->layers[i], part), block->part[part].bytes);
 	}
-	memcpy(data + off, m->output_norm, m->n_embd * sizeof(float));
+	for (enum llm_output_vector v = 0; v < LLM_NR_OUTPUT_VECTORS; v++)
+		if (packed->output_vectors[v].bytes)
+			memcpy(data + packed->output_vectors[v].off, output_vector(m, v),
+			       packed->output_vectors[v].bytes);
 	return 0;
 }
 
@@ -255,13 +299,16 @@ static void map_layer(const struct llm_packed_source *src, struct llm_packed_lay
 	size_t bytes = 0;
 
 	for (unsigned int part = 0; part < LLM_NR_MATRICES; part++) {
+		if (!layer->matrix[part])
+			continue;
 		range_add(&r, src, layer->matrix[part]);
 		bytes += layer->matrix[part]->bytes;
 	}
 	block->buf = map_range(src, &r, bytes);
 	block->in_place = block->buf;
 	for (unsigned int part = 0; block->in_place && part < LLM_NR_MATRICES; part++)
-		block->part[part].off = offset_in(src, &r, layer->matrix[part]);
+		if (layer->matrix[part])
+			block->part[part].off = offset_in(src, &r, layer->matrix[part]);
 }
 
 static void map_output(const struct llm_packed_source *src, struct llm_packed *packed)

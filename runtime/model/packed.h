@@ -19,10 +19,23 @@ enum llm_layer_tensor {
 	LLM_LAYER_BIAS = LLM_NR_MATRICES, /* + enum llm_matrix */
 	LLM_LAYER_ATTN_NORM = 2 * LLM_NR_MATRICES,
 	LLM_LAYER_FFN_NORM,
+	LLM_LAYER_ATTN_NORM_BIAS,
+	LLM_LAYER_FFN_NORM_BIAS,
+	LLM_LAYER_ATTN_POST_NORM,
+	LLM_LAYER_FFN_POST_NORM,
 	LLM_LAYER_Q_NORM,
 	LLM_LAYER_K_NORM,
 	LLM_NR_LAYER_TENSORS,
 };
+
+/* Vectors of the output, by the name of their symbols. */
+enum llm_output_vector {
+	LLM_OUTPUT_NORM,
+	LLM_OUTPUT_NORM_BIAS,
+	LLM_OUTPUT_BIAS,
+	LLM_NR_OUTPUT_VECTORS,
+};
+extern const char *const llm_output_vector_names[LLM_NR_OUTPUT_VECTORS];
 
 /* The name of a part as in the graphs' symbols: "attn_q", "attn_q.bias", "attn_norm". */
 void llm_layer_tensor_name(unsigned int part, char *name, size_t bytes);
@@ -58,8 +71,11 @@ struct llm_packed {
 	enum llm_activations activations; /* for the other matrices */
 	unsigned int n_layer;
 	struct llm_packed_layer *layers;
-	struct npu_buffer *vectors; /* of all layers, then the output norm */
-	size_t output_norm_off;
+	struct npu_buffer *vectors; /* of all layers, then the output's */
+	/* Bytes 0: the model has no such vector. */
+	struct llm_packed_vector {
+		size_t off, bytes;
+	} output_vectors[LLM_NR_OUTPUT_VECTORS];
 	struct npu_buffer *head; /* the output matrix */
 	bool head_in_place;
 	size_t output_off, output_bytes;

@@ -22,11 +22,24 @@ struct shape {
 	bool gated; /* the feed-forward network has a gate projection */
 	bool tied; /* embedding and output matrix are the same */
 	bool qkv_bias;
+	/* Of a model's file; text files have no such keys. Attention and FFN have norms behind
+	 * them, or no norms before them; the FFN reads what attention reads. */
+	bool norms_behind, no_norms_before, parallel;
+	/* Tokens that attention sees, 0: all; in all layers but each window_step-th. */
+	uint32_t window, window_step;
 };
 
 /* @name: a file, or a name in share/shapes (or the folder VNPU_SHAPES). Returns 0, or -errno with
  * the error line. */
 int shape_load(const char *name, struct shape *shape);
+
+/* Tokens that attention sees in a layer; UINT32_MAX: all. */
+static inline uint32_t shape_window(const struct shape *s, uint32_t layer)
+{
+	bool all = !s->window || (s->window_step && !((layer + 1) % s->window_step));
+
+	return all ? UINT32_MAX : s->window;
+}
 
 uint64_t shape_layer_weights(const struct shape *s); /* values in one layer's matrices */
 uint64_t shape_params(const struct shape *s); /* values in the model, with embedding and norms */

@@ -119,7 +119,8 @@ static void show_results(const struct observation *o, const struct lane_work *w)
 		show(o, w, "attn_residual", &m->x, model->n_embd);
 		return show(o, w, "ffn_norm", &m->xn, model->n_embd);
 	case LLM_OP_GATE_UP:
-		show(o, w, "gate", &m->gate, model->n_ff);
+		if (llm_model_gated(model))
+			show(o, w, "gate", &m->gate, model->n_ff);
 		return show(o, w, "up", &m->up, model->n_ff);
 	case LLM_OP_ACT:
 		return show(o, w, "act", &m->gate, model->n_ff);

@@ -59,7 +59,7 @@ static void add_float(struct builder *b, uint32_t layer, enum llm_op op)
 
 static void add_attention(struct builder *b, uint32_t layer)
 {
-	struct soc_op attention = plan_attention(b, b->rows);
+	struct soc_op attention = plan_full_attention(b, layer, b->rows);
 	struct lane_work work;
 
 	if (plan_is_sparse(b))

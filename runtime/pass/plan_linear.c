@@ -78,12 +78,12 @@ double plan_side_ops(const struct builder *b, enum llm_op op)
 	return cpu_quantises(b) ? plan_fold_ops(b, op - 1) + plan_quant_ops(b, op + 1) : 0;
 }
 
-static struct soc_cost attention_cost(const struct builder *b)
+static struct soc_cost attention_cost(const struct builder *b, uint32_t layer)
 {
 	const struct shape *s = b->o->shape;
 	enum soc_lane lane = plan_lane(b, LLM_OP_ATTN);
 	uint32_t rows = lane == SOC_CPU ? b->chunk->n : b->rows;
-	struct soc_op attention = plan_attention(b, rows),
+	struct soc_op attention = plan_full_attention(b, layer, rows),
 		      side = plan_vector(rows, (uint64_t)s->heads * s->head_dim,
 					 plan_side_ops(b, LLM_OP_ATTN));
 	struct soc_cost cost = plan_cost(b->o, lane, &attention);
@@ -120,7 +120,7 @@ static struct soc_cost op_cost(const struct builder *b, uint32_t layer, enum llm
 	if (!b->o->soc)
 		return cost;
 	if (op == LLM_OP_ATTN)
-		return attention_cost(b);
+		return attention_cost(b, layer);
 	if (llm_op_matmul(b->o->shape, op, &k, &cols))
 		return matmul_cost(b, lane, op);
 	ops = plan_float_ops(b->o->shape, op, &cols) + plan_side_ops(b, op);

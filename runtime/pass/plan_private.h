@@ -77,6 +77,8 @@ struct soc_cost plan_cost(const struct plan_options *o, enum soc_lane lane,
 struct soc_op plan_vector(uint64_t rows, uint64_t cols, double ops);
 /* The chunk's attention: of so many of its rows. */
 struct soc_op plan_attention(const struct builder *b, uint32_t rows);
+/* The same in a layer, which may have a window. */
+struct soc_op plan_full_attention(const struct builder *b, uint32_t layer, uint32_t rows);
 /* A matmul of builder.rows, that is not cut. */
 struct soc_op plan_matmul(const struct builder *b, enum llm_op op);
 /* Operations of a layer's float operator but attention on each element of [..][*cols], without

@@ -54,6 +54,9 @@ enum soc_lane plan_lane(const struct builder *b, enum llm_op op)
 	case LLM_PLACE_NPU:
 		return SOC_NPU;
 	default:
+		/* A norm that is none would be a graph of nothing. */
+		if (op == LLM_OP_ATTN_NORM && b->o->shape->no_norms_before)
+			return SOC_CPU;
 		if (plan_is_linear(b) && floats_on_npu(b, op))
 			return SOC_NPU;
 		if (plan_is_linear(b) && op == LLM_OP_HEAD && !b->fit[op])
@@ -276,6 +279,15 @@ struct soc_op plan_attention(const struct builder *b, uint32_t rows)
 	};
 }
 
+struct soc_op plan_full_attention(const struct builder *b, uint32_t layer, uint32_t rows)
+{
+	struct soc_op attention = plan_attention(b, rows);
+	double window = shape_window(b->o->shape, layer);
+
+	attention.ctx = attention.ctx < window ? attention.ctx : window;
+	return attention;
+}
+
 struct soc_op plan_matmul(const struct builder *b, enum llm_op op)
 {
 	const struct llm_width width =
@@ -304,6 +316,12 @@ static double act_ops(const struct shape *s)
 	return ops + s->gated;
 }
 
+/* A residual, with the norms around it. */
+static double residual_ops(const struct shape *s, bool norm)
+{
+	return FLOAT_OPS_ADD + (s->norms_behind ? FLOAT_OPS_NORM : 0) + (norm ? FLOAT_OPS_NORM : 0);
+}
+
 double plan_float_ops(const struct shape *s, enum llm_op op, uint64_t *cols)
 {
 	uint64_t q = (uint64_t)s->heads * s->head_dim, kv = (uint64_t)s->kv_heads * s->head_dim;
@@ -311,15 +329,15 @@ double plan_float_ops(const struct shape *s, enum llm_op op, uint64_t *cols)
 	*cols = op == LLM_OP_ROPE ? q + kv : op == LLM_OP_ACT ? s->ffn : s->dim;
 	switch (op) {
 	case LLM_OP_ATTN_NORM:
-		return FLOAT_OPS_NORM;
+		return s->no_norms_before ? 0 : FLOAT_OPS_NORM;
 	case LLM_OP_ROPE:
 		return FLOAT_OPS_ROPE;
 	case LLM_OP_FFN_NORM:
-		return FLOAT_OPS_ADD + FLOAT_OPS_NORM;
+		return residual_ops(s, !s->no_norms_before && !s->parallel);
 	case LLM_OP_ACT:
 		return act_ops(s);
 	default:
-		return FLOAT_OPS_ADD;
+		return residual_ops(s, false);
 	}
 }
 

@@ -7,7 +7,8 @@
  *	quantize_convert.c	a model's tensors in another type
  *	quantize_panels.c	a model's matrices in the NPU's panels
  *	quantize_shadow.c	a calibration: metadata, and the weights of inputs that are kept
- *	quantize_synthetic.c	the tensors of a shape
+ *	quantize_synthetic.c	a model of a shape, with a dummy vocabulary
+ *	quantize_shape.c	its keys and tensors, by architecture
  *	quantize_types.c	the types of tensors
  *	quantize_stream.c	their values, window by window
  */

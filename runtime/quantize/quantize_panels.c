@@ -159,13 +159,17 @@ static int make_checksums(void *ud, struct gguf_sink *sink)
 	return err;
 }
 
-static void add_all(struct quantize *q, const struct llm_model *m, enum llm_weights weights,
-		    struct quantize_tensor *tensors, struct panels *panels)
+/* The panels of all matrices; returns their number. */
+static size_t add_matrices(struct quantize *q, const struct llm_model *m, enum llm_weights weights,
+			   struct panels *first)
 {
+	struct panels *panels = first;
 	char name[64];
 
 	for (unsigned int i = 0; i < m->n_layer; i++) {
 		for (unsigned int w = 0; w < LLM_NR_MATRICES; w++) {
+			if (!m->layers[i].matrix[w])
+				continue;
 			if (q->opts->calibration)
 				panels->fold =
 					shadow_fold_matrix(&q->opts->calibration->smooth, i, w);
@@ -174,8 +178,14 @@ static void add_all(struct quantize *q, const struct llm_model *m, enum llm_weig
 				   llm_format_choose(m, weights, i, (int)w));
 		}
 	}
-	add_panels(panels, m->output, "output", llm_format_choose(m, weights, 0, -1));
-	/* Vectors, the embeddings, and the weights of a calibration that stays. */
+	add_panels(panels++, m->output, "output", llm_format_choose(m, weights, 0, -1));
+	return (size_t)(panels - first);
+}
+
+/* All else: vectors, the embeddings, and the weights of a calibration that stays. */
+static void add_others(struct quantize *q, const struct llm_model *m,
+		       struct quantize_tensor *tensors)
+{
 	for (size_t i = 0; i < gguf_n_tensors(q->file); i++) {
 		const struct gguf_tensor *from = gguf_tensor(q->file, i);
 		struct quantize_tensor *t = &tensors[i];
@@ -202,8 +212,8 @@ static int save(struct quantize *q, const struct llm_model *m, const char *name,
 	size_t n = (size_t)m->n_layer * LLM_NR_MATRICES + 1;
 	struct panels *panels = calloc(n, sizeof(*panels));
 	struct quantize_tensor *tensors = calloc(gguf_n_tensors(q->file), sizeof(*tensors));
-	struct checksums checksums = { panels, n };
-	uint64_t dims[GGUF_MAX_DIMS] = { n * sizeof(uint64_t), 1, 1, 1 };
+	struct checksums checksums = { .panels = panels };
+	uint64_t dims[GGUF_MAX_DIMS] = { 0, 1, 1, 1 };
 	int err;
 
 	if (!panels || !tensors) {
@@ -218,9 +228,11 @@ static int save(struct quantize *q, const struct llm_model *m, const char *name,
 		gguf_writer_u32(q->writer, "vnpu.panels", LLM_PANELS_VERSION);
 		gguf_writer_string(q->writer, "vnpu.weights", name, strlen(name));
 		gguf_writer_bool(q->writer, "vnpu.tied", m->output == m->token_embd);
-		add_all(q, m, weights, tensors, panels);
-		gguf_writer_array(q->writer, LLM_FORMATS, GGUF_KV_I32, n);
-		for (size_t i = 0; i < n; i++)
+		checksums.n = add_matrices(q, m, weights, panels);
+		dims[0] = checksums.n * sizeof(uint64_t);
+		add_others(q, m, tensors);
+		gguf_writer_array(q->writer, LLM_FORMATS, GGUF_KV_I32, checksums.n);
+		for (size_t i = 0; i < checksums.n; i++)
 			gguf_writer_i32_element(q->writer, llm_format_number(panels[i].format));
 		gguf_writer_tensor_made(q->writer, LLM_CHECKSUMS, GGUF_I8, 1, dims, make_checksums,
 					&checksums);

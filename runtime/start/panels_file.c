@@ -95,24 +95,28 @@ static void add_panels(struct gguf_writer *w, struct panels *p, const char *name
 static void add_matrices(struct gguf_writer *w, const struct panels_file *f,
 			 const struct llm_packed *packed, struct matrices *m)
 {
-	const uint64_t dims[GGUF_MAX_DIMS] = { m->n * sizeof(uint64_t), 1, 1, 1 };
+	uint64_t dims[GGUF_MAX_DIMS] = { 0, 1, 1, 1 };
 	struct panels *p = m->panels;
 	char name[96];
 
 	for (unsigned int i = 0; i < packed->n_layer; i++) {
-		for (int which = 0; which < LLM_NR_MATRICES; which++, p++) {
+		for (int which = 0; which < LLM_NR_MATRICES; which++) {
+			if (!packed->layers[i].part[which].bytes)
+				continue;
 			*p = (struct panels){
 				.file = f, .packed = packed, .layer = i, .matrix = which
 			};
 			p->bytes = packed->layers[i].part[which].bytes;
 			snprintf(name, sizeof(name), "blk.%u.%s.panels", i,
 				 llm_matrix_names[which]);
-			add_panels(w, p, name);
+			add_panels(w, p++, name);
 		}
 	}
 	*p = (struct panels){ .file = f, .packed = packed, .layer = packed->n_layer, .matrix = -1 };
 	p->bytes = packed->output_bytes;
-	add_panels(w, p, "output.panels");
+	add_panels(w, p++, "output.panels");
+	m->n = (size_t)(p - m->panels);
+	dims[0] = m->n * sizeof(uint64_t);
 	gguf_writer_tensor_made(w, LLM_CHECKSUMS, GGUF_I8, 1, dims, put_checksums, m);
 }
 

@@ -114,6 +114,8 @@ static bool add_matrix(struct list *l, const struct llm_model *m, enum llm_weigh
 	struct llm_part part;
 
 	shape_matrix(shape, which, &rows, &cols);
+	if (!rows)
+		return true;
 	if (m)
 		part = matrix_part(m, weights, layer, which);
 	if (m)
@@ -159,6 +161,8 @@ static double all_bytes(const struct llm_model *m, const struct shape *shape,
 	for (unsigned int i = 0; i < shape->layers; i++) {
 		for (int which = 0; which < LLM_NR_MATRICES; which++) {
 			shape_matrix(shape, which, &rows, &cols);
+			if (!rows)
+				continue;
 			bytes += m ? (double)m->layers[i].matrix[which]->bytes
 				   : (double)rows * cols * widths[matmul_of[which]].bits / 8;
 		}

@@ -9,7 +9,7 @@ t=("$bin/llm-quantize")
 out=$scratch/out.gguf
 
 passes "--help" "${t[@]}" --help
-for option in --calibrate --calibrate-tokens --outlier-channels --hot --pruning --profile --smooth --smooth-bits --verbose --synthetic --seed --vocab --threads --help --version f32 f16 q8_0 q5_1 q5_0 q4_1 q4_0 w8a8 w4a8 w4a16; do
+for option in --calibrate --calibrate-tokens --outlier-channels --hot --pruning --profile --smooth --smooth-bits --verbose --synthetic --arch --seed --vocab --threads --help --version f32 f16 q8_0 q5_1 q5_0 q4_1 q4_0 w8a8 w4a8 w4a16; do
 	grep -q -- "$option" "$scratch/out" || not_ok "--help explains $option"
 done
 passes "--version" "${t[@]}" --version
@@ -373,6 +373,23 @@ for name in tied untied; do
 		done
 	done
 done
+shape mha kv_heads=4
+for arch in qwen2 qwen3 internlm2 granite smollm3 olmo2 gemma gemma2 gemma3 phi3 phi2 stablelm starcoder2 phonelm; do
+	model_of=$scratch/$arch.gguf
+	passes "synthetic $arch" "${t[@]}" --synthetic "$scratch/mha.conf" --arch $arch "$model_of" q8_0
+	passes "$arch packed" "${t[@]}" "$model_of" "$scratch/packed.gguf" w8a8
+	passes "$arch in fewer bits" "${t[@]}" "$model_of" "$scratch/adaptive.gguf" adaptive --bits 4
+	passes "and it runs" "$bin/llm-logits" -m "$scratch/adaptive.gguf" --tokens 1,300,301 --placement npu -o text
+	run "$bin/llm-logits" -m "$model_of" --tokens 1,300,301 --placement npu --weights w8a8 -o text
+	same "packed $arch has the same logits" "$("$bin/llm-logits" -m "$scratch/packed.gguf" --tokens 1,300,301 --placement npu -o text)" "$(<"$scratch/out")"
+	for placement in fine linear 'linear --floats all' 'gpu --gpu host'; do
+		same "$arch, placement $placement: the NPU's logits" \
+			"$("$bin/llm-logits" -m "$scratch/packed.gguf" --tokens 1,300,301 --placement $placement -o text)" "$(<"$scratch/out")"
+	done
+done
+refuses "an unknown architecture" 1 "'mamba' is not known; there are llama" "${t[@]}" --synthetic "$scratch/mha.conf" --arch mamba "$out" f16
+refuses "--arch without --synthetic" 2 "go with --synthetic" "${t[@]}" "$model" "$out" f16 --arch gemma
+refuses "calibrating a gemma" 1 "a gemma model are not calibrated" "${t[@]}" --calibrate "$scratch/text" "$scratch/gemma.gguf" "$out" f16
 same "the vocabulary's words are found" "$("$bin/llm-vocab" --encode <(printf 'ab c') "$out" | wc -l)" 3
 make_synthetic() { "${t[@]}" --synthetic "$scratch/tied.conf" "$@" >/dev/null; }
 make_synthetic "$scratch/a.gguf" q8_0 --seed 7 -t 1

@@ -56,8 +56,26 @@ static struct tiny_config random_config(const char *arch, uint64_t *state)
 	c.n_vocab = random_in(state, 259, 400);
 	c.freq_base = random_in(state, 0, 1) ? 10000 : 1000000;
 	c.bias = !strcmp(arch, "qwen2");
-	c.head_norms = !strcmp(arch, "qwen3");
+	c.head_norms = !strcmp(arch, "qwen3") || !strcmp(arch, "gemma3");
 	c.untied = random_in(state, 0, 1);
+	c.n_session = 64;
+	if (!strcmp(arch, "qwen2") && random_in(state, 0, 1)) {
+		c.yarn = 4;
+		c.n_ctx_orig = 32;
+	}
+	if (!strcmp(arch, "phi3") && random_in(state, 0, 1)) {
+		c.longrope = 1.25;
+		c.n_ctx_orig = 32 * random_in(state, 1, 2);
+	}
+	if (tiny_arch_of(arch)->layer_norm) {
+		c.bias = random_in(state, 0, 1);
+		c.all_biases = random_in(state, 0, 1);
+		c.rot_dim = c.head_dim / 2;
+	}
+	if (tiny_arch_of(arch)->window_step)
+		c.window = random_in(state, 1, 20);
+	if (tiny_arch_of(arch)->no_rope_step)
+		c.n_layer = random_in(state, 3, 5);
 	if (!strcmp(arch, "llama")) {
 		c.bias = random_in(state, 0, 1);
 		c.rope_factors = random_in(state, 0, 1);
@@ -114,7 +132,8 @@ static void check_engine(struct tiny_model *t, enum llm_placement placement,
 	double error;
 
 	g.logits = malloc((size_t)n * c->n_vocab * sizeof(float));
-	if (llm_session_create(engine, 64, &s) || llm_session_eval_all(s, ids, n, gather, &g))
+	if (llm_session_create(engine, c->n_session, &s) ||
+	    llm_session_eval_all(s, ids, n, gather, &g))
 		fail_msg("%s", llm_error());
 	assert_int_equal(g.seen, n);
 	error = tiny_error(g.logits, want, (size_t)n * c->n_vocab);
@@ -202,6 +221,26 @@ static void test_qwen2_on_the_cpu_equals_double_precision(void **s)
 static void test_qwen3_on_the_cpu_equals_double_precision(void **s)
 {
 	check_arch("qwen3", LLM_PLACE_CPU, LLM_WEIGHTS_F32, 6);
+}
+
+/* Architectures whose features the three above do not have. */
+static const char *const others[] = { "internlm2", "granite",  "smollm3",    "olmo2",
+				      "gemma",	   "gemma2",   "gemma3",     "phi3",
+				      "phi2",	   "stablelm", "starcoder2", "phonelm" };
+#define NR_OTHERS (sizeof(others) / sizeof(others[0]))
+
+static void test_other_architectures_on_the_cpu_equal_double_precision(void **s)
+{
+	for (size_t i = 0; i < NR_OTHERS; i++)
+		check_arch(others[i], LLM_PLACE_CPU, LLM_WEIGHTS_F32, 4);
+}
+
+static void test_other_architectures_in_w8a8_equal_integer_arithmetic(void **s)
+{
+	for (size_t i = 0; i < NR_OTHERS; i++) {
+		check_arch(others[i], LLM_PLACE_FINE, LLM_WEIGHTS_W8A8, 2);
+		check_arch(others[i], LLM_PLACE_NPU, LLM_WEIGHTS_W8A8, 2);
+	}
 }
 
 static void test_llama_in_w8a8_equals_integer_arithmetic(void **s)
@@ -343,23 +382,22 @@ static void test_features_that_would_change_results_are_refused(void **s)
 		const char *string;
 	} unknown[] = {
 		{ ".expert_count", 'u', 8, NULL },
-		{ ".attention.sliding_window", 'u', 16, NULL },
 		{ ".attention.value_length", 'u', 4, NULL },
 		{ ".attn_logit_softcapping", 'f', 50, NULL },
 		{ ".final_logit_softcapping", 'f', 30, NULL },
 		{ ".logit_scale", 'f', 0.5, NULL },
-		{ ".rope.scaling.type", 's', 0, "yarn" },
+		{ ".rope.scaling.type", 's', 0, "dynamic" },
 	};
 	struct tiny_model t;
 
 	for (size_t i = 0; i < sizeof(unknown) / sizeof(unknown[0]); i++) {
 		tiny_create(&t, &plain, seed);
 		tiny_key(&t, unknown[i].key, unknown[i].kind, unknown[i].value, unknown[i].string);
-		expect_refusal(&t, -ENOTSUP, i == 2 ? "values of 4" : unknown[i].key, "");
+		expect_refusal(&t, -ENOTSUP, i == 1 ? "values of 4" : unknown[i].key, "");
 	}
 	tiny_create(&t, &plain, seed);
 	tiny_key(&t, "general.architecture", 's', 0, "mamba");
-	expect_refusal(&t, -ENOTSUP, "mamba", "llama, qwen2 and qwen3");
+	expect_refusal(&t, -ENOTSUP, "mamba", "llama, qwen2, qwen3, ");
 	tiny_create(&t, &plain, seed);
 	tiny_add(&t, "blk.1.ffn_gate_exps.weight", 4, 32, 0, 1);
 	expect_refusal(&t, -ENOTSUP, "blk.1.ffn_gate_exps.weight", "llama");
@@ -387,6 +425,125 @@ static void test_every_missing_tensor_is_named_with_its_shape(void **s)
 		tiny_create(&t, &plain, seed);
 	}
 	tiny_free(&t);
+}
+
+/* The files of all other architectures, small. */
+static struct tiny_config config_of(const char *arch)
+{
+	struct tiny_config c = plain;
+
+	c.arch = arch;
+	c.head_norms = !strcmp(arch, "qwen3") || !strcmp(arch, "gemma3");
+	c.bias = !strcmp(arch, "qwen2");
+	c.untied = true;
+	return c;
+}
+
+/* Biases of the output, and an FFN's norm where it may be beside attention. */
+static bool may_be_absent(const char *arch, const char *name)
+{
+	return !strcmp(name, "output.weight") || !strcmp(name, "output.bias") ||
+	       (!strcmp(arch, "stablelm") && strstr(name, "ffn_norm"));
+}
+
+static void test_missing_tensors_of_other_architectures_are_named(void **s)
+{
+	for (size_t a = 0; a < NR_OTHERS; a++) {
+		struct tiny_config c = config_of(others[a]);
+		struct tiny_model t;
+		unsigned int n;
+
+		tiny_create(&t, &c, seed);
+		n = t.n_tensors;
+		tiny_free(&t);
+		for (unsigned int i = 0; i < n; i++) {
+			char name[64];
+
+			tiny_create(&t, &c, seed);
+			snprintf(name, sizeof(name), "%s", t.tensors[i].name);
+			if (may_be_absent(others[a], name)) {
+				tiny_free(&t);
+				continue;
+			}
+			tiny_drop_tensor(&t, name);
+			expect_refusal(&t, -EINVAL, name, "[");
+		}
+	}
+}
+
+static void test_tensors_of_another_architecture_are_refused(void **s)
+{
+	static const struct {
+		const char *arch, *tensor;
+		unsigned int n;
+	} more[] = {
+		{ "llama", "blk.0.attn_norm.bias", 32 },
+		{ "llama", "blk.1.post_attention_norm.weight", 32 },
+		{ "olmo2", "blk.0.attn_norm.weight", 32 },
+		{ "granite", "blk.0.attn_q_norm.weight", 8 },
+		{ "phi2", "blk.0.ffn_norm.weight", 32 },
+		{ "starcoder2", "output.bias", 259 },
+	};
+
+	for (size_t i = 0; i < sizeof(more) / sizeof(more[0]); i++) {
+		struct tiny_config c = config_of(more[i].arch);
+		struct tiny_model t;
+
+		tiny_create(&t, &c, seed);
+		tiny_add(&t, more[i].tensor, 0, more[i].n, 0, 1);
+		expect_refusal(&t, -ENOTSUP, more[i].tensor, more[i].arch);
+	}
+}
+
+static void test_one_layer_beside_attention_and_one_behind_are_refused(void **s)
+{
+	struct tiny_config c = config_of("stablelm");
+	struct tiny_model t;
+
+	tiny_create(&t, &c, seed);
+	tiny_drop_tensor(&t, "blk.1.ffn_norm.weight");
+	tiny_drop_tensor(&t, "blk.1.ffn_norm.bias");
+	expect_refusal(&t, -EINVAL, "blk.1.ffn_norm", "only one of them");
+}
+
+static void test_constants_out_of_range_are_refused(void **s)
+{
+	static const struct {
+		const char *arch, *key;
+		double value;
+	} bad[] = {
+		{ "granite", ".embedding_scale", 0 },
+		{ "granite", ".residual_scale", -1 },
+		{ "granite", ".attention.scale", NAN },
+		{ "granite", ".logit_scale", INFINITY },
+		{ "gemma2", ".attn_logit_softcapping", -50 },
+		{ "gemma2", ".final_logit_softcapping", NAN },
+		{ "phi3", ".rope.scaling.attn_factor", 0 },
+	};
+
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		struct tiny_config c = config_of(bad[i].arch);
+		struct tiny_model t;
+
+		tiny_create(&t, &c, seed);
+		tiny_key(&t, bad[i].key, 'f', bad[i].value, NULL);
+		expect_refusal(&t, -EINVAL, bad[i].key, "not in");
+	}
+}
+
+static void test_extensions_of_contexts_that_say_too_little_are_refused(void **s)
+{
+	struct tiny_config c = config_of("qwen3");
+	struct tiny_model t;
+
+	tiny_create(&t, &c, seed);
+	tiny_key(&t, ".rope.scaling.type", 's', 0, "yarn");
+	expect_refusal(&t, -EINVAL, ".rope.scaling.factor", "no key");
+	/* What RoPE leaves as it is would have to be scaled apart. */
+	c.rot_dim = c.head_dim / 2;
+	tiny_create(&t, &c, seed);
+	tiny_key(&t, ".rope.scaling.attn_factor", 'f', 1.2, NULL);
+	expect_refusal(&t, -ENOTSUP, "RoPE scales 4 of a head's 8 values by 1.2", "");
 }
 
 static void test_every_tensor_of_a_wrong_shape_is_named_with_both_shapes(void **s)
@@ -508,6 +665,8 @@ int main(void)
 		cmocka_unit_test(test_llama_on_the_cpu_equals_double_precision),
 		cmocka_unit_test(test_qwen2_on_the_cpu_equals_double_precision),
 		cmocka_unit_test(test_qwen3_on_the_cpu_equals_double_precision),
+		cmocka_unit_test(test_other_architectures_on_the_cpu_equal_double_precision),
+		cmocka_unit_test(test_other_architectures_in_w8a8_equal_integer_arithmetic),
 		cmocka_unit_test(test_llama_in_w8a8_equals_integer_arithmetic),
 		cmocka_unit_test(test_qwen2_in_w8a8_equals_integer_arithmetic),
 		cmocka_unit_test(test_qwen3_in_w8a8_equals_integer_arithmetic),
@@ -517,6 +676,11 @@ int main(void)
 		cmocka_unit_test(test_missing_keys_are_named),
 		cmocka_unit_test(test_features_that_would_change_results_are_refused),
 		cmocka_unit_test(test_every_missing_tensor_is_named_with_its_shape),
+		cmocka_unit_test(test_missing_tensors_of_other_architectures_are_named),
+		cmocka_unit_test(test_tensors_of_another_architecture_are_refused),
+		cmocka_unit_test(test_one_layer_beside_attention_and_one_behind_are_refused),
+		cmocka_unit_test(test_constants_out_of_range_are_refused),
+		cmocka_unit_test(test_extensions_of_contexts_that_say_too_little_are_refused),
 		cmocka_unit_test(test_every_tensor_of_a_wrong_shape_is_named_with_both_shapes),
 		cmocka_unit_test(test_a_bias_in_one_block_only_is_refused),
 		cmocka_unit_test(test_a_vocabulary_larger_than_the_embedding_is_refused),

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Models for tests: random weights in a GGUF file of any architecture that the runtime knows, and
- * their forward pass in double precision, written for clarity and only from the architectures'
- * definitions.
+ * their forward pass in double precision (tiny_forward.h), written for clarity and only from the
+ * architectures' definitions (tiny_arch.h).
  */
 #ifndef TINY_MODEL_H
 #define TINY_MODEL_H
@@ -18,15 +18,21 @@
 #include "gguf_quantize.h"
 #include "llm.h"
 #include "quant_w4.h"
+#include "tiny_arch.h"
 
-#define TINY_MAX_TENSORS 64
+#define TINY_MAX_TENSORS 96
 #define TINY_MAX_KEYS 48
 
 struct tiny_config {
 	const char *arch;
 	unsigned int n_layer, n_embd, n_head, n_head_kv, head_dim, n_ff, n_vocab, n_ctx, rot_dim;
-	bool bias, head_norms, untied, rope_factors;
+	bool bias, all_biases, head_norms, untied, rope_factors;
+	unsigned int window; /* 0: none */
 	double eps, freq_base, rope_scale; /* rope_scale 1: no such key */
+	/* Extensions of a context of n_ctx_orig tokens to n_session: YaRN by this factor; longrope,
+	 * which scales what RoPE rotates by it. 0: none. */
+	double yarn, longrope;
+	unsigned int n_ctx_orig, n_session;
 };
 
 struct tiny_tensor {
@@ -88,7 +94,7 @@ static inline void tiny_add_layer(struct tiny_model *t, unsigned int layer, cons
 {
 	char name[64];
 
-	snprintf(name, sizeof(name), "blk.%u.%s", layer, what);
+	snprintf(name, sizeof(name), "blk.%u.%.40s", layer, what);
 	tiny_add(t, name, rows, cols, mean, spread);
 }
 
@@ -160,6 +166,7 @@ static inline void tiny_drop_tensor(struct tiny_model *t, const char *name)
 static inline void tiny_keys(struct tiny_model *t)
 {
 	const struct tiny_config *c = &t->c;
+	const struct tiny_arch *arch = tiny_arch_of(c->arch);
 
 	tiny_key(t, "general.architecture", 's', 0, c->arch);
 	tiny_key(t, "general.name", 's', 0, "tiny");
@@ -169,7 +176,30 @@ static inline void tiny_keys(struct tiny_model *t)
 	tiny_key(t, ".context_length", 'u', c->n_ctx, NULL);
 	tiny_key(t, ".attention.head_count", 'u', c->n_head, NULL);
 	tiny_key(t, ".attention.head_count_kv", 'u', c->n_head_kv, NULL);
-	tiny_key(t, ".attention.layer_norm_rms_epsilon", 'f', c->eps, NULL);
+	tiny_key(t,
+		 arch->layer_norm ? ".attention.layer_norm_epsilon"
+				  : ".attention.layer_norm_rms_epsilon",
+		 'f', c->eps, NULL);
+	if (c->yarn > 0) {
+		tiny_key(t, ".rope.scaling.type", 's', 0, "yarn");
+		tiny_key(t, ".rope.scaling.factor", 'f', c->yarn, NULL);
+	}
+	if (c->longrope > 0)
+		tiny_key(t, ".rope.scaling.attn_factor", 'f', c->longrope, NULL);
+	if (c->n_ctx_orig)
+		tiny_key(t, ".rope.scaling.original_context_length", 'u', c->n_ctx_orig, NULL);
+	if (arch->scales) {
+		tiny_key(t, ".embedding_scale", 'f', TINY_EMBEDDING_SCALE, NULL);
+		tiny_key(t, ".residual_scale", 'f', TINY_RESIDUAL_SCALE, NULL);
+		tiny_key(t, ".attention.scale", 'f', TINY_ATTENTION_SCALE, NULL);
+		tiny_key(t, ".logit_scale", 'f', TINY_LOGIT_SCALE, NULL);
+	}
+	if (arch->attn_cap > 0) {
+		tiny_key(t, ".attn_logit_softcapping", 'f', arch->attn_cap, NULL);
+		tiny_key(t, ".final_logit_softcapping", 'f', arch->logit_cap, NULL);
+	}
+	if (c->window)
+		tiny_key(t, ".attention.sliding_window", 'u', c->window, NULL);
 	tiny_key(t, ".rope.freq_base", 'f', c->freq_base, NULL);
 	if (c->head_dim * c->n_head != c->n_embd) {
 		tiny_key(t, ".attention.key_length", 'u', c->head_dim, NULL);
@@ -183,47 +213,99 @@ static inline void tiny_keys(struct tiny_model *t)
 	}
 }
 
+/* A norm of rows, in no layer if @layer is -1. */
+static inline void tiny_add_norm(struct tiny_model *t, int layer, const char *what)
+{
+	char name[64];
+
+	if (layer < 0)
+		snprintf(name, sizeof(name), "%s.weight", what);
+	else
+		snprintf(name, sizeof(name), "blk.%d.%s.weight", layer, what);
+	tiny_add(t, name, 0, t->c.n_embd, 1, 0.5);
+	if (!tiny_arch_of(t->c.arch)->layer_norm)
+		return;
+	snprintf(strrchr(name, '.'), sizeof(".bias"), ".bias");
+	tiny_add(t, name, 0, t->c.n_embd, 0, 0.5);
+}
+
+static inline void tiny_add_norms(struct tiny_model *t, unsigned int i)
+{
+	const struct tiny_arch *arch = tiny_arch_of(t->c.arch);
+	unsigned int d = t->c.head_dim, q = t->c.n_head * d, kv = t->c.n_head_kv * d;
+
+	if (!arch->no_norm_before)
+		tiny_add_norm(t, (int)i, "attn_norm");
+	if (!arch->no_norm_before && !arch->parallel)
+		tiny_add_norm(t, (int)i, "ffn_norm");
+	if (arch->norm_behind) {
+		tiny_add_norm(t, (int)i, "post_attention_norm");
+		tiny_add_norm(t, (int)i, "post_ffw_norm");
+	}
+	if (t->c.head_norms || arch->row_norms) {
+		tiny_add_layer(t, i, "attn_q_norm.weight", 0, arch->row_norms ? q : d, 1, 0.5);
+		tiny_add_layer(t, i, "attn_k_norm.weight", 0, arch->row_norms ? kv : d, 1, 0.5);
+	}
+}
+
+static inline void tiny_add_matrix(struct tiny_model *t, unsigned int layer, const char *what,
+				   unsigned int rows, unsigned int cols, bool bias)
+{
+	char name[64];
+
+	snprintf(name, sizeof(name), "%s.weight", what);
+	tiny_add_layer(t, layer, name, rows, cols, 0, sqrt(3.0 / cols));
+	snprintf(name, sizeof(name), "%s.bias", what);
+	if (bias)
+		tiny_add_layer(t, layer, name, 0, rows, 0, 1);
+}
+
+static inline void tiny_add_block(struct tiny_model *t, unsigned int i)
+{
+	const struct tiny_config *c = &t->c;
+	const struct tiny_arch *arch = tiny_arch_of(c->arch);
+	unsigned int q = c->n_head * c->head_dim, kv = c->n_head_kv * c->head_dim, E = c->n_embd;
+	bool all = c->all_biases, bias = all || c->bias;
+
+	tiny_add_norms(t, i);
+	if (arch->fused_qkv) {
+		tiny_add_matrix(t, i, "attn_qkv", q + 2 * kv, E, bias);
+	} else {
+		tiny_add_matrix(t, i, "attn_q", q, E, bias);
+		tiny_add_matrix(t, i, "attn_k", kv, E, bias);
+		tiny_add_matrix(t, i, "attn_v", kv, E, bias);
+	}
+	tiny_add_matrix(t, i, "attn_output", E, q, all);
+	if (!arch->no_gate && !arch->fused_gate_up)
+		tiny_add_matrix(t, i, "ffn_gate", c->n_ff, E, all);
+	tiny_add_matrix(t, i, "ffn_up", c->n_ff * (arch->fused_gate_up ? 2 : 1), E, all);
+	tiny_add_matrix(t, i, "ffn_down", E, c->n_ff, all);
+}
+
 static inline void tiny_create(struct tiny_model *t, const struct tiny_config *config,
 			       uint64_t seed)
 {
 	const struct tiny_config *c = &t->c;
-	unsigned int q, kv;
 
 	memset(t, 0, sizeof(*t));
 	t->fd = -1;
 	t->c = *config;
 	t->random = seed;
-	q = c->n_head * c->head_dim;
-	kv = c->n_head_kv * c->head_dim;
 	tiny_keys(t);
 	tiny_add(t, "token_embd.weight", c->n_vocab, c->n_embd, 0, 1);
 	if (c->untied)
 		tiny_add(t, "output.weight", c->n_vocab, c->n_embd, 0, 1);
-	tiny_add(t, "output_norm.weight", 0, c->n_embd, 1, 0.5);
+	if (tiny_arch_of(c->arch)->output_bias)
+		tiny_add(t, "output.bias", 0, c->n_vocab, 0, 1);
+	tiny_add_norm(t, -1, "output_norm");
 	if (c->rope_factors)
 		tiny_add(t, "rope_freqs.weight", 0, c->rot_dim / 2, 4, 3);
-	for (unsigned int i = 0; i < c->n_layer; i++) {
-		double e = sqrt(3.0 / c->n_embd);
-
-		tiny_add_layer(t, i, "attn_norm.weight", 0, c->n_embd, 1, 0.5);
-		tiny_add_layer(t, i, "ffn_norm.weight", 0, c->n_embd, 1, 0.5);
-		tiny_add_layer(t, i, "attn_q.weight", q, c->n_embd, 0, e);
-		tiny_add_layer(t, i, "attn_k.weight", kv, c->n_embd, 0, e);
-		tiny_add_layer(t, i, "attn_v.weight", kv, c->n_embd, 0, e);
-		tiny_add_layer(t, i, "attn_output.weight", c->n_embd, q, 0, sqrt(3.0 / q));
-		tiny_add_layer(t, i, "ffn_gate.weight", c->n_ff, c->n_embd, 0, e);
-		tiny_add_layer(t, i, "ffn_up.weight", c->n_ff, c->n_embd, 0, e);
-		tiny_add_layer(t, i, "ffn_down.weight", c->n_embd, c->n_ff, 0, sqrt(3.0 / c->n_ff));
-		if (c->bias) {
-			tiny_add_layer(t, i, "attn_q.bias", 0, q, 0, 1);
-			tiny_add_layer(t, i, "attn_k.bias", 0, kv, 0, 1);
-			tiny_add_layer(t, i, "attn_v.bias", 0, kv, 0, 1);
-		}
-		if (c->head_norms) {
-			tiny_add_layer(t, i, "attn_q_norm.weight", 0, c->head_dim, 1, 0.5);
-			tiny_add_layer(t, i, "attn_k_norm.weight", 0, c->head_dim, 1, 0.5);
-		}
+	if (c->longrope > 0) {
+		tiny_add(t, "rope_factors_short.weight", 0, c->rot_dim / 2, 2, 1);
+		tiny_add(t, "rope_factors_long.weight", 0, c->rot_dim / 2, 10, 8);
 	}
+	for (unsigned int i = 0; i < c->n_layer; i++)
+		tiny_add_block(t, i);
 }
 
 static inline void tiny_free(struct tiny_model *t)
@@ -345,308 +427,6 @@ static inline const char *tiny_write(struct tiny_model *t)
 	return t->path;
 }
 
-/* ---- the forward pass ------------------------------------------------------------------------ */
-
-struct tiny_pass {
-	struct tiny_model *t;
-	unsigned int layer;
-	enum llm_weights weights; /* of linear layers: F32, W8A8, W4A8 or W4A16 */
-	enum llm_activations activations;
-	/* Least distance, in steps, of an activation from a rounding tie. */
-	double tie;
-};
-
-static inline const float *tiny_weights(struct tiny_pass *p, const char *what)
-{
-	char name[64];
-	struct tiny_tensor *tensor;
-
-	snprintf(name, sizeof(name), "blk.%u.%s", p->layer, what);
-	tensor = tiny_find(p->t, name);
-	return tensor ? tensor->data : NULL;
-}
-
-static inline double tiny_max(const double *x, unsigned int n)
-{
-	double max = 0;
-
-	for (unsigned int i = 0; i < n; i++)
-		max = fmax(max, fabs(x[i]));
-	return max;
-}
-
-/* An INT8 weight as vnpu_isa.h defines it, in float32, which determines its rounding. */
-static inline double tiny_w8(float w, float scale)
-{
-	return scale > 0 ? (double)nearbyintf(w / scale) * (double)scale : 0;
-}
-
-/* One row of weights as the linear layer uses them. */
-static inline void tiny_row(const struct tiny_pass *p, double *row, const float *w,
-			    unsigned int cols, bool w4)
-{
-	float max = 0;
-
-	for (unsigned int c = 0; c < cols; c++)
-		max = fmaxf(max, fabsf(w[c]));
-	for (unsigned int c = 0; c < cols && !w4; c++)
-		row[c] = p->weights == LLM_WEIGHTS_F32 ? (double)w[c] : tiny_w8(w[c], max / 127.0f);
-	for (unsigned int c = 0; c < cols && w4; c += QUANT_W4_GROUP) {
-		uint8_t q[QUANT_W4_GROUP];
-		uint16_t half;
-		float scale;
-
-		if (!quant_w4(w + c, QUANT_W4_GROUP, q, &half))
-			abort();
-		gguf_dequantize(GGUF_F16, &half, &scale, 1);
-		for (unsigned int i = 0; i < QUANT_W4_GROUP; i++)
-			row[c + i] = (double)((int)q[i] - 8) * (double)scale;
-	}
-}
-
-/* Rounds x to steps of max |x| / 127; returns the scale. */
-static inline double tiny_round(double *x, unsigned int n)
-{
-	double scale = tiny_max(x, n) / 127;
-
-	for (unsigned int i = 0; scale > 0 && i < n; i++)
-		x[i] = nearbyint(x[i] / scale) * scale;
-	return scale;
-}
-
-/* The same twice, the second time the difference to the first; ties of the first do not matter. */
-static inline void tiny_round_twice(double *x, unsigned int n)
-{
-	double rest[n], first[n];
-
-	memcpy(first, x, n * sizeof(*x));
-	tiny_round(first, n);
-	for (unsigned int i = 0; i < n; i++)
-		rest[i] = x[i] - first[i];
-	tiny_round(rest, n);
-	for (unsigned int i = 0; i < n; i++)
-		x[i] = first[i] + rest[i];
-}
-
-static inline int tiny_descending(const void *a, const void *b)
-{
-	double x = *(const double *)a, y = *(const double *)b;
-
-	return (x < y) - (x > y);
-}
-
-/* The greatest |x| that is no outlier (vnpu_isa.h: QUANT_OUTLIERS). */
-static inline double tiny_bound(const double *x, unsigned int n)
-{
-	double lanes[64] = { 0 };
-
-	for (unsigned int i = 0; i < n; i++)
-		lanes[i % 64] = fmax(lanes[i % 64], fabs(x[i]));
-	qsort(lanes, 64, sizeof(*lanes), tiny_descending);
-	for (unsigned int rank = 8; rank; rank--) {
-		unsigned int beyond = 0;
-
-		for (unsigned int i = 0; i < n; i++)
-			beyond += fabs(x[i]) > lanes[rank];
-		if (beyond <= VNPU_OUTLIERS)
-			return lanes[rank];
-	}
-	return lanes[0];
-}
-
-/* Rounds x except its outliers; returns the scale. */
-static inline double tiny_round_most(double *x, unsigned int n)
-{
-	double bound = tiny_bound(x, n), scale = bound / 127;
-
-	for (unsigned int i = 0; scale > 0 && i < n; i++)
-		if (fabs(x[i]) <= bound)
-			x[i] = nearbyint(x[i] / scale) * scale;
-	return scale;
-}
-
-/* y = W x + b. With 4 bits, the output layer and rows that are no multiple of a group have 8. */
-static inline void tiny_linear(struct tiny_pass *p, double *y, const double *x, const float *w,
-			       const float *bias, unsigned int rows, unsigned int cols)
-{
-	bool w4 = llm_weights_4bit(p->weights) && cols % QUANT_W4_GROUP == 0 &&
-		  p->layer < p->t->c.n_layer;
-	bool int8 = p->weights != LLM_WEIGHTS_F32 && !(w4 && p->weights == LLM_WEIGHTS_W4A16);
-	bool head = p->layer == p->t->c.n_layer,
-	     down = !head && w == tiny_weights(p, "ffn_down.weight");
-	enum llm_input input =
-		int8 ? llm_integer_input(p->activations, head, down) : LLM_INPUT_FLOATS;
-	double in[cols], row[cols], scale;
-
-	memcpy(in, x, cols * sizeof(*in));
-	if (input == LLM_INPUT_INT16) {
-		tiny_round_twice(in, cols);
-	} else if (input != LLM_INPUT_FLOATS) {
-		scale = input == LLM_INPUT_INT8 ? tiny_round(in, cols) : tiny_round_most(in, cols);
-		for (unsigned int c = 0; scale > 0 && c < cols; c++)
-			p->tie = fmin(p->tie, fabs(fabs(x[c] / scale - trunc(x[c] / scale)) - 0.5));
-	}
-	for (unsigned int r = 0; r < rows; r++) {
-		tiny_row(p, row, w + (size_t)r * cols, cols, w4);
-		y[r] = bias ? (double)bias[r] : 0;
-		for (unsigned int c = 0; c < cols; c++)
-			y[r] += in[c] * row[c];
-	}
-}
-
-static inline void tiny_norm(struct tiny_pass *p, double *y, const double *x, const float *w,
-			     unsigned int n)
-{
-	double sum = 0;
-
-	for (unsigned int i = 0; i < n; i++)
-		sum += x[i] * x[i];
-	for (unsigned int i = 0; i < n; i++)
-		y[i] = x[i] / sqrt(sum / n + p->t->c.eps) * (double)w[i];
-}
-
-static inline void tiny_rope(struct tiny_pass *p, double *head, unsigned int pos)
-{
-	const struct tiny_config *c = &p->t->c;
-	struct tiny_tensor *factors = tiny_find(p->t, "rope_freqs.weight");
-	bool halves = strcmp(c->arch, "llama") != 0;
-
-	for (unsigned int i = 0; i < c->rot_dim / 2; i++) {
-		double angle = pos * pow(c->freq_base, -2.0 * i / c->rot_dim) / c->rope_scale;
-		unsigned int ia = halves ? i : 2 * i, ib = halves ? i + c->rot_dim / 2 : 2 * i + 1;
-		double a = head[ia], b = head[ib];
-
-		if (factors)
-			angle /= (double)factors->data[i];
-		head[ia] = a * cos(angle) - b * sin(angle);
-		head[ib] = a * sin(angle) + b * cos(angle);
-	}
-}
-
-static inline void tiny_heads(struct tiny_pass *p, double *x, unsigned int heads, const char *norm,
-			      unsigned int pos)
-{
-	const float *w = tiny_weights(p, norm);
-
-	for (unsigned int h = 0; h < heads; h++, x += p->t->c.head_dim) {
-		if (w)
-			tiny_norm(p, x, x, w, p->t->c.head_dim);
-		tiny_rope(p, x, pos);
-	}
-}
-
-/* Attention of position @pos over k and v [pos + 1][kv_dim] to out [q_dim]. */
-static inline void tiny_attention(struct tiny_pass *p, double *out, const double *q,
-				  const double *k, const double *v, unsigned int pos)
-{
-	const struct tiny_config *c = &p->t->c;
-	unsigned int d = c->head_dim, kv_dim = c->n_head_kv * d;
-	double *e = malloc((pos + 1) * sizeof(*e));
-
-	for (unsigned int h = 0; h < c->n_head; h++) {
-		unsigned int kv = h / (c->n_head / c->n_head_kv) * d;
-		double sum = 0, max = -INFINITY;
-
-		for (unsigned int t = 0; t <= pos; t++) {
-			e[t] = 0;
-			for (unsigned int i = 0; i < d; i++)
-				e[t] += q[h * d + i] * k[(size_t)t * kv_dim + kv + i] / sqrt(d);
-			max = fmax(max, e[t]);
-		}
-		for (unsigned int t = 0; t <= pos; t++)
-			sum += e[t] = exp(e[t] - max);
-		for (unsigned int i = 0; i < d; i++) {
-			out[h * d + i] = 0;
-			for (unsigned int t = 0; t <= pos; t++)
-				out[h * d + i] += e[t] / sum * v[(size_t)t * kv_dim + kv + i];
-		}
-	}
-	free(e);
-}
-
-/* One layer over x [n][n_embd], in place. */
-static inline void tiny_block(struct tiny_pass *p, double *x, unsigned int n)
-{
-	const struct tiny_config *c = &p->t->c;
-	unsigned int q_dim = c->n_head * c->head_dim, kv_dim = c->n_head_kv * c->head_dim,
-		     E = c->n_embd;
-	double *k = malloc((size_t)n * kv_dim * sizeof(*k)),
-	       *v = malloc((size_t)n * kv_dim * sizeof(*v));
-	double *h = malloc(E * sizeof(*h)), *y = malloc(E * sizeof(*y)),
-	       *q = malloc(q_dim * sizeof(*q));
-	double *a = malloc(q_dim * sizeof(*a)), *g = malloc(c->n_ff * sizeof(*g)),
-	       *u = malloc(c->n_ff * sizeof(*u));
-
-	for (unsigned int t = 0; t < n; t++, x += E) {
-		tiny_norm(p, h, x, tiny_weights(p, "attn_norm.weight"), E);
-		tiny_linear(p, q, h, tiny_weights(p, "attn_q.weight"),
-			    tiny_weights(p, "attn_q.bias"), q_dim, E);
-		tiny_linear(p, k + (size_t)t * kv_dim, h, tiny_weights(p, "attn_k.weight"),
-			    tiny_weights(p, "attn_k.bias"), kv_dim, E);
-		tiny_linear(p, v + (size_t)t * kv_dim, h, tiny_weights(p, "attn_v.weight"),
-			    tiny_weights(p, "attn_v.bias"), kv_dim, E);
-		tiny_heads(p, q, c->n_head, "attn_q_norm.weight", t);
-		tiny_heads(p, k + (size_t)t * kv_dim, c->n_head_kv, "attn_k_norm.weight", t);
-		tiny_attention(p, a, q, k, v, t);
-		tiny_linear(p, y, a, tiny_weights(p, "attn_output.weight"), NULL, E, q_dim);
-		for (unsigned int i = 0; i < E; i++)
-			x[i] += y[i];
-		tiny_norm(p, h, x, tiny_weights(p, "ffn_norm.weight"), E);
-		tiny_linear(p, g, h, tiny_weights(p, "ffn_gate.weight"), NULL, c->n_ff, E);
-		tiny_linear(p, u, h, tiny_weights(p, "ffn_up.weight"), NULL, c->n_ff, E);
-		for (unsigned int i = 0; i < c->n_ff; i++)
-			g[i] = g[i] / (1 + exp(-g[i])) * u[i];
-		tiny_linear(p, y, g, tiny_weights(p, "ffn_down.weight"), NULL, E, c->n_ff);
-		for (unsigned int i = 0; i < E; i++)
-			x[i] += y[i];
-	}
-	free(k);
-	free(v);
-	free(h);
-	free(y);
-	free(q);
-	free(a);
-	free(g);
-	free(u);
-}
-
-/* Logits [n][n_vocab] of all positions. */
-static inline double tiny_forward(struct tiny_model *t, const int32_t *ids, unsigned int n,
-				  enum llm_weights weights, enum llm_activations activations,
-				  double *logits)
-{
-	struct tiny_pass p = { .t = t, .weights = weights, .activations = activations, .tie = 1 };
-	unsigned int E = t->c.n_embd;
-	const float *embd = tiny_find(t, "token_embd.weight")->data;
-	struct tiny_tensor *output = tiny_find(t, "output.weight");
-	double *x = malloc((size_t)n * E * sizeof(*x));
-
-	for (unsigned int i = 0; i < n; i++) {
-		for (unsigned int c = 0; c < E; c++)
-			x[(size_t)i * E + c] = (double)embd[(size_t)ids[i] * E + c];
-	}
-	for (p.layer = 0; p.layer < t->c.n_layer; p.layer++)
-		tiny_block(&p, x, n);
-	for (unsigned int i = 0; i < n; i++) {
-		tiny_norm(&p, x + (size_t)i * E, x + (size_t)i * E,
-			  tiny_find(t, "output_norm.weight")->data, E);
-		tiny_linear(&p, logits + (size_t)i * t->c.n_vocab, x + (size_t)i * E,
-			    output ? output->data : embd, NULL, t->c.n_vocab, E);
-	}
-	free(x);
-	return p.tie;
-}
-
-/* max |a - b| / max |b| */
-static inline double tiny_error(const float *a, const double *b, size_t n)
-{
-	double diff = 0, max = 0;
-
-	for (size_t i = 0; i < n; i++) {
-		diff = fmax(diff, isfinite(a[i]) ? fabs((double)a[i] - b[i]) : INFINITY);
-		max = fmax(max, fabs(b[i]));
-	}
-	return diff / max;
-}
+#include "tiny_forward.h"
 
 #endif /* TINY_MODEL_H */

@@ -16,7 +16,8 @@
 static const char usage[] =
 	"usage: llm-quantize [options] IN.gguf [OUT.gguf] TYPE [THREADS]\n"
 	"       llm-quantize --calibrate TEXT [options] IN.gguf OUT.gguf TYPE\n"
-	"       llm-quantize --synthetic SHAPE OUT.gguf TYPE [--seed N] [--vocab N]\n"
+	"       llm-quantize --synthetic SHAPE [--arch ARCH] OUT.gguf TYPE [--seed N]\n"
+	"                    [--vocab N]\n"
 	"Writes a model with another type of weights, one that is calibrated for --activations\n"
 	"static and --attention shadow, or one of a given shape with random weights.\n"
 	"TYPE is f32, f16, q8_0, q6_k, q5_k_m, q5_k_s, q5_1, q5_0, q4_k_m, q4_k_s, q4_1, q4_0,\n"
@@ -151,6 +152,7 @@ static int run(struct args *a)
 
 enum {
 	SYNTHETIC = OPT_TOOL,
+	ARCH,
 	SEED,
 	VOCAB,
 	CALIBRATE,
@@ -210,6 +212,9 @@ static const struct option_def options[] = {
 		 "4-bit types, --bits for adaptive, else 8)" },
 	{ 'v', "verbose", NULL, .doc = "print what was found of each input" },
 	{ SYNTHETIC, "synthetic", "SHAPE", .doc = "a name in share/shapes, or a file" },
+	{ ARCH, "arch", "ARCH",
+	  .doc = "architecture of the file (default: llama with norms of 1, or qwen2 if the shape "
+		 "has biases)" },
 	{ SEED, "seed", "N",
 	  .doc = "seed of the random weights; determines the file (default: 0)" },
 	{ VOCAB, "vocab", "N", .doc = "tokens of the vocabulary (default: the shape's)" },
@@ -310,6 +315,10 @@ static int parse_one(void *ud, int opt, const char *value)
 	switch (opt) {
 	case SYNTHETIC:
 		o->shape = value;
+		return 0;
+	case ARCH:
+		a->synthesizes = true;
+		o->arch = value;
 		return 0;
 	case SEED:
 		a->synthesizes = true;
@@ -422,7 +431,8 @@ static int check_options(const struct args *a)
 	bool plain = !o->shape && !llm_quantize_type_is_packed(o->type);
 
 	if (!o->shape && a->synthesizes)
-		return tool_usage("--seed and --vocab go with --synthetic: --help explains them");
+		return tool_usage(
+			"--arch, --seed and --vocab go with --synthetic: --help explains them");
 	if (!a->text && a->calibrates)
 		return tool_usage(
 			"--calibrate-tokens, --outlier-channels, --hot, --profile, "
