@@ -222,7 +222,13 @@ static int run(void *ud, const struct sched_task *task, enum soc_lane lane)
 
 /* ---- plans ---- */
 
-static struct plan_options options_of(struct pass_runner *r)
+/* A token tree has graphs of all layers, beside those of blocks. */
+static enum plan_graphs graphs_of(const struct pass_runner *r, bool tree)
+{
+	return tree ? PLAN_GRAPHS_PREFILL : r->blocks.plan.graphs;
+}
+
+static struct plan_options options_of(struct pass_runner *r, bool tree)
 {
 	static const struct sched_async async = { .begin = begin,
 						  .poll = poll_end,
@@ -231,7 +237,7 @@ static struct plan_options options_of(struct pass_runner *r)
 
 	o.observe = r->observer != NULL;
 	o.start = r->start.first < r->start.nr ? &r->start : NULL;
-	o.switching = r->blocks.nr ? &r->blocks.plan : NULL;
+	o.switching = r->blocks.nr && !tree ? &r->blocks.plan : NULL;
 	if (r->lanes[SOC_CPU])
 		o.calls = (struct plan_calls){ .run = run, .async = &async, .ud = r };
 	return o;
@@ -239,7 +245,7 @@ static struct plan_options options_of(struct pass_runner *r)
 
 static struct plan *make_plan(struct pass_runner *r, const struct plan_pass *pass)
 {
-	const struct plan_options o = options_of(r);
+	const struct plan_options o = options_of(r, pass->tree);
 	struct plan *plan = plan_forward(&o, pass);
 
 	if (!plan)
@@ -267,7 +273,7 @@ static struct plan *find_plan(struct pass_runner *r, const struct plan_pass *pas
 		if (plan && (!counts_past(r, pass) || plan->pass.n_past == pass->n_past) &&
 		    plan->pass.n_tokens == pass->n_tokens && plan->pass.logits == pass->logits &&
 		    plan->pass.tree == pass->tree && plan->observed == (r->observer != NULL) &&
-		    plan->graphs == r->blocks.plan.graphs) {
+		    plan->graphs == graphs_of(r, pass->tree)) {
 			r->plans[i].used = ++r->uses;
 			return plan;
 		}
@@ -376,7 +382,7 @@ static int run_plan(struct pass_state *s, const struct sched_options *so)
 		llm_fail(err, "scheduling %u tokens failed: %s", s->pass->n, strerror(-err));
 	if (!err && s->cold)
 		err = measure_cold(s, at_ns, &run);
-	if (!err)
+	if (!err && !s->pass->tree)
 		blocks_end(&r->blocks, s->plan, &run);
 	if (!err && r->listener)
 		r->listener(r->listener_ud, at_ns, s->plan, &run);
@@ -395,7 +401,7 @@ static int run_plan(struct pass_state *s, const struct sched_options *so)
 static struct plan *take_plan(struct pass_runner *r, const struct plan_pass *pass, bool *kept)
 {
 	*kept = !r->opts.soc && r->start.first == r->start.nr && !pass->at &&
-		r->blocks.plan.graphs != PLAN_GRAPHS_SWITCHED;
+		graphs_of(r, pass->tree) != PLAN_GRAPHS_SWITCHED;
 	return *kept ? find_plan(r, pass) : make_plan(r, pass);
 }
 
@@ -476,7 +482,7 @@ static int run_pass(struct pass_runner *r, const struct pass *pass)
 int pass_run(struct pass_runner *r, const struct pass *pass)
 {
 	struct start *start = r->lanes[SOC_CPU] ? r->memory->loaded->start : NULL;
-	int err = blocks_begin(&r->blocks, pass->n);
+	int err = pass->tree ? 0 : blocks_begin(&r->blocks, pass->n);
 
 	if (err)
 		return err;

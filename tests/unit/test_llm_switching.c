@@ -132,6 +132,45 @@ static void a_trained_model_generates_the_same(void **state)
 	}
 }
 
+/* The same with trees of drafts, whose graphs are not those of blocks. Half of the prompt twice, so
+ * that there is something to draft. */
+static void generate_drafted(const struct llm_options *o, const int32_t *prompt, size_t n,
+			     int32_t *out)
+{
+	const struct llm_drafter_options d = { .draft = LLM_DRAFT_COORDGEN, .width = 8 };
+	struct llm_engine *engine = open_engine(o);
+	struct llm_session *s = new_session(engine, DOCS_TOKENS);
+	struct llm_generate_options g = { .max_tokens = 40, .ignore_end = true, .ids = out };
+	struct llm_drafter_stats stats;
+
+	assert_int_equal(llm_drafter_create(engine, &d, &g.drafter), 0);
+	assert_int_equal(llm_generate(s, prompt, n, &g, NULL), 0);
+	llm_drafter_stats(g.drafter, &stats);
+	assert_true(stats.trees > 0);
+	llm_drafter_free(g.drafter);
+	llm_session_free(s);
+	llm_engine_close(engine);
+}
+
+static void trees_of_drafts_go_with_all_of_them(void **state)
+{
+	int32_t prompt[240], want[40], got[40];
+	struct llm_options o = options(DOCS6M);
+
+	for (size_t i = 0; i < 240; i++)
+		prompt[i] = i < 120 ? (int32_t)any(5, 2000) : prompt[i - 120];
+	generate(&o, prompt, 240, want);
+	generate_drafted(&o, prompt, 240, got);
+	assert_memory_equal(got, want, sizeof(want));
+	for (int i = 0; i < NR_WAYS; i++) {
+		o.choices.switching = ways[i];
+		o.decode_width = 1u << any(0, 5);
+		o.block_layers = any(1, 6);
+		generate_drafted(&o, prompt, 240, got);
+		assert_memory_equal(got, want, sizeof(want));
+	}
+}
+
 /* ---- what is counted ---- */
 
 static struct llm_switching_stats stats_of(const struct llm_session *s)
@@ -276,6 +315,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(switching_changes_no_bit),
 		cmocka_unit_test(a_trained_model_generates_the_same),
+		cmocka_unit_test(trees_of_drafts_go_with_all_of_them),
 		cmocka_unit_test(each_text_switches_once),
 		cmocka_unit_test(the_memory_of_a_phone),
 		cmocka_unit_test(what_does_not_go_together_is_refused),
