@@ -318,10 +318,14 @@ static inline void tiny_free(struct tiny_model *t)
 		close(t->fd);
 }
 
-/* <unk>, <s>, </s>, the bytes, and dummy pieces. */
+/* <unk>, <s>, </s>, the bytes, and dummy pieces. Texts begin without <s>. */
 static inline void tiny_put_vocab(struct image *m, unsigned int n_vocab)
 {
+	const uint8_t no = 0;
 	char piece[32];
+
+	image_key(m, "tokenizer.ggml.add_bos_token", 7);
+	image_put(m, &no, 1);
 
 	image_key(m, "tokenizer.ggml.model", 8);
 	image_string(m, "llama");
@@ -401,7 +405,7 @@ static inline const char *tiny_write(struct tiny_model *t)
 	struct image m = { 0 };
 	uint64_t offset = 0;
 
-	image_header(&m, t->n_tensors, t->n_keys + 4);
+	image_header(&m, t->n_tensors, t->n_keys + 5);
 	for (unsigned int i = 0; i < t->n_keys; i++)
 		tiny_put_key(&m, &t->keys[i]);
 	tiny_put_vocab(&m, t->c.n_vocab);
