@@ -67,6 +67,9 @@ int fw_check_kq(struct decoder *d, uint32_t type, uint32_t k)
 
 	if (!f.block)
 		return fw_refuse(d, "type %u is not known", type);
+	if (d->isa_minor < vnpu_kq_minor(type))
+		return fw_refuse(d, "type %u is unknown in ISA %u.%u", type, VNPU_ISA_MAJOR,
+				 d->isa_minor);
 	if (k % f.block)
 		return fw_refuse(d, "k %u is not a multiple of the type's block of %u", k, f.block);
 	return 0;

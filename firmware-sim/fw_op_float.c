@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* Operations on rows of floats: ADD, MUL, ACT, GLU, RMSNORM, LAYERNORM, ROPE, ROPE_AT, SOFTMAX. */
+#include <math.h>
+
 #include "fw_op.h"
 
 static double act_ops(uint32_t kind)
@@ -107,7 +109,7 @@ static int check_act(struct decoder *d, struct fw_cmd *c, uint64_t *cost)
 
 	CHECK(check_act_kind(d, m->kind, VNPU_ACT_CAP));
 	CHECK(fw_check_finite(d, "cap", m->cap));
-	if (m->kind == VNPU_ACT_CAP ? m->cap <= 0 : m->cap != 0)
+	if (m->kind == VNPU_ACT_CAP ? m->cap <= 0 : m->cap != 0 || signbit(m->cap))
 		return fw_refuse(d, "cap is %g, with kind %u", (double)m->cap, m->kind);
 	CHECK(fw_check_shape(d, m->rows, m->cols));
 	CHECK(fw_check_matrix(d, c, 0, m->rows, m->cols, m->ldx));

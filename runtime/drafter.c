@@ -48,11 +48,16 @@ static int drafter_retrieval(struct llm_drafter *d)
 		.min_confidence = RETRIEVAL_LEAST,
 	};
 
+	struct retrieval *made;
+	int err = retrieval_create(&o, &made);
+
+	if (err)
+		return err;
 	retrieval_free(d->retrieval);
-	d->retrieval = NULL;
+	d->retrieval = made;
 	calibrated_free(d->calibrated);
 	d->calibrated = NULL;
-	return retrieval_create(&o, &d->retrieval);
+	return 0;
 }
 
 /* A hash of the pieces, which tells whether two models' ids mean the same. */
@@ -110,6 +115,11 @@ static int drafter_check(const struct llm_engine *e, const struct llm_drafter_op
 				LLM_MAX_TREE);
 	if (e->dry_run)
 		return llm_fail(-ENOTSUP, "a dry run has no tokens to draft");
+	if (e->info.head_dim > VNPU_MASK_HEAD_DIM)
+		return llm_fail(-ENOTSUP,
+				"heads of %u values; drafts are verified with at most %d: choose "
+				"draft none",
+				e->info.head_dim, VNPU_MASK_HEAD_DIM);
 	if (e->info.choices.decode == LLM_DECODE_SPARSE)
 		return llm_fail(-ENOTSUP, "decode sparse cannot verify drafts: choose decode full, "
 					  "or draft none");

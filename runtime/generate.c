@@ -154,11 +154,15 @@ static int generation_tokens(struct generation *g)
 	uint32_t n = 0, node = 0;
 
 	while (node != TREE_NONE) {
-		int err = generation_token(g, node);
+		int err;
 
+		path[n++] = (uint8_t)node;
+		err = generation_token(g, node);
+		/* The session keeps what was given before. */
+		if (err && g->tree && g->tree->n > 1)
+			llm_tree_keep(g->s, path, n);
 		if (err)
 			return err;
-		path[n++] = (uint8_t)node;
 		node = generation_child(g, node);
 	}
 	return g->tree ? drafter_keep(g->opts->drafter, g->s, path, n, g->result->last) : 0;

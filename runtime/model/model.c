@@ -162,7 +162,11 @@ static enum llm_format reader_format(const struct reader *r, const struct gguf_t
 	if (t->type != GGUF_I8)
 		return LLM_NR_FORMATS;
 	if (r->formats) {
-		memcpy(&number, r->formats + panels_before(r->file, t), sizeof(number));
+		size_t i = panels_before(r->file, t);
+
+		if (i >= r->nr_formats)
+			return LLM_NR_FORMATS;
+		memcpy(&number, r->formats + i, sizeof(number));
 		f = llm_format_of_number(number);
 		end = f < LLM_NR_FORMATS ? f + 1 : f;
 	}
@@ -310,6 +314,11 @@ static int reader_checksums(struct reader *r)
 	const struct gguf_tensor *t = gguf_find_tensor(r->file, LLM_CHECKSUMS);
 	size_t panels = panels_before(r->file, NULL);
 
+	if (r->formats && r->nr_formats != panels)
+		return llm_fail(-EINVAL,
+				"%s: " LLM_FORMATS " has %zu formats for %zu tensors of panels; "
+				"pack the original again",
+				r->path, r->nr_formats, panels);
 	if (!t || t->type != GGUF_I8 || t->bytes != panels * sizeof(uint64_t))
 		return llm_fail(-EINVAL,
 				"%s: no tensor " LLM_CHECKSUMS " for %zu tensors of panels; pack "
@@ -336,7 +345,7 @@ static int reader_packing(struct reader *r)
 {
 	const char *weights;
 	uint64_t version;
-	size_t bytes, formats;
+	size_t bytes;
 	int err = gguf_u64(r->file, "vnpu.panels", &version);
 
 	if (err == -ENOENT)
@@ -353,10 +362,9 @@ static int reader_packing(struct reader *r)
 				r->path);
 	memcpy(r->model->packed, weights, bytes);
 	r->has_checksums = version > 1;
-	if (version > 2 && (gguf_i32_array(r->file, LLM_FORMATS, &r->formats, &formats) ||
-			    formats != panels_before(r->file, NULL)))
+	if (version > 2 && gguf_i32_array(r->file, LLM_FORMATS, &r->formats, &r->nr_formats))
 		return llm_fail(-EINVAL,
-				"%s: " LLM_FORMATS " does not say what the panels hold; pack the "
+				"%s: no " LLM_FORMATS " that says what the panels hold; pack the "
 				"original again",
 				r->path);
 	return 0;

@@ -66,7 +66,7 @@ struct llm_layer {
 	enum llm_format format[LLM_NR_MATRICES]; /* of the matrices, if they are packed */
 	uint8_t *bits[LLM_NR_MATRICES]; /* of WK: [rows], the width of each */
 	float *bias[LLM_NR_MATRICES];
-	bool local; /* attends to a window only */
+	bool local; /* attends to a window only, of llm_model.window */
 	bool no_rope;
 };
 

@@ -220,7 +220,9 @@ int reader_layer(struct reader *r, unsigned int i)
 	struct llm_layer *l = &r->model->layers[i];
 	int err;
 
-	l->local = r->model->window && !(arch->window_step && !((i + 1) % arch->window_step));
+	/* Local layers have a RoPE of their own even if no text is longer than their window. */
+	l->local = (r->model->window || arch->window_rope_base > 0) &&
+		   !(arch->window_step && !((i + 1) % arch->window_step));
 	l->no_rope = arch->no_rope_step && !((i + 1) % arch->no_rope_step);
 	err = layer_norms(r, i);
 	if (!err)

@@ -8,6 +8,7 @@
 struct reader {
 	bool has_checksums; /* it is packed, and not by version 1 */
 	const int32_t *formats; /* of the panels, possibly unaligned; NULL: before version 3 */
+	size_t nr_formats;
 	struct llm_model *model;
 	const struct gguf_file *file;
 	const char *path;

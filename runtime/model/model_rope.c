@@ -46,7 +46,7 @@ int llm_model_make_freqs(struct llm_model *model, const struct llm_rope *rope, c
 			 const float *far, const char *path)
 {
 	const struct llm_rope plain = { .factor = 1 };
-	double local = model->window ? model->features->window_rope_base : 0;
+	double local = model->features->window_rope_base;
 	double magnitude = rope->magnitude * (rope->yarn ? 1 + 0.1 * log(rope->factor) : 1);
 	unsigned int pairs = model->rot_dim / 2;
 
@@ -56,6 +56,12 @@ int llm_model_make_freqs(struct llm_model *model, const struct llm_rope *rope, c
 			"%s: RoPE scales %u of a head's %u values by %g, which this runtime "
 			"does not implement",
 			path, model->rot_dim, model->head_dim, magnitude);
+	/* It is part of all layers' scale of scores. */
+	if (fabs(magnitude - 1) > 1e-9 && model->features->no_rope_step)
+		return llm_fail(-ENOTSUP,
+				"%s: RoPE scales heads by %g in a model with layers without RoPE, "
+				"which this runtime does not implement",
+				path, magnitude);
 	if (magnitude > 1 || magnitude < 1)
 		model->attn_scale = (float)((double)model->attn_scale * magnitude * magnitude);
 	model->nr_freqs = local > 0 || far ? 2 : 1;

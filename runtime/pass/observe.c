@@ -98,12 +98,15 @@ static void show_results(const struct observation *o, const struct lane_work *w)
 {
 	const struct lane_memory *m = o->r->memory;
 	const struct llm_model *model = &m->loaded->model;
+	bool before = model->features->norms != LLM_NORMS_AFTER;
 
 	switch (operator_of(w)) {
 	case LLM_OP_EMBED:
 		return show(o, w, "embed", &m->x, model->n_embd);
 	case LLM_OP_ATTN_NORM:
-		return show(o, w, "attn_norm", &m->xn, model->n_embd);
+		if (before)
+			show(o, w, "attn_norm", &m->xn, model->n_embd);
+		return;
 	case LLM_OP_QKV:
 		show(o, w, "q", &m->q, model->q_dim);
 		show(o, w, "k", &m->k, model->kv_dim);
@@ -117,7 +120,9 @@ static void show_results(const struct observation *o, const struct lane_work *w)
 		return show(o, w, "attn_output", &m->y, model->n_embd);
 	case LLM_OP_FFN_NORM:
 		show(o, w, "attn_residual", &m->x, model->n_embd);
-		return show(o, w, "ffn_norm", &m->xn, model->n_embd);
+		if (before)
+			show(o, w, "ffn_norm", &m->xn, model->n_embd);
+		return;
 	case LLM_OP_GATE_UP:
 		if (llm_model_gated(model))
 			show(o, w, "gate", &m->gate, model->n_ff);

@@ -39,6 +39,8 @@ static bool floats_on_npu(const struct builder *b, enum llm_op op)
 
 enum soc_lane plan_lane(const struct builder *b, enum llm_op op)
 {
+	/* A norm that is none would be a graph of nothing. */
+	bool no_norm = op == LLM_OP_ATTN_NORM && b->o->shape->no_norms_before;
 	uint64_t k, n;
 
 	if (op == LLM_OP_EMBED || op == LLM_OP_BUILD || op == LLM_OP_LOGITS)
@@ -52,10 +54,9 @@ enum soc_lane plan_lane(const struct builder *b, enum llm_op op)
 	case LLM_PLACE_LAYER:
 		return SOC_GPU;
 	case LLM_PLACE_NPU:
-		return SOC_NPU;
+		return no_norm && b->o->observe ? SOC_CPU : SOC_NPU;
 	default:
-		/* A norm that is none would be a graph of nothing. */
-		if (op == LLM_OP_ATTN_NORM && b->o->shape->no_norms_before)
+		if (no_norm)
 			return SOC_CPU;
 		if (plan_is_linear(b) && floats_on_npu(b, op))
 			return SOC_NPU;

@@ -113,6 +113,9 @@ bad '65 1' "too many nodes" 'at most 64' --acceptance
 bad '4 1 1' "three numbers" 'bad:1: not the nodes' --acceptance
 bad '' "a trace without steps" 'no steps' --acceptance
 refuses "tasks that are missing" 1 nowhere "${bench[@]}" --tasks "$scratch/nowhere"
+echo kept >"$scratch/kept"
+refuses "a trace of nothing" 2 "goes with --tasks" "${bench[@]}" --acceptance-out "$scratch/kept"
+same "which leaves the file as it is" "$(<"$scratch/kept")" kept
 refuses "a trace that cannot be written" 1 nowhere "${bench[@]}" --tasks "$tasks" --acceptance-out "$scratch/nowhere/x"
 
 finish

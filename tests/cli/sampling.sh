@@ -75,6 +75,10 @@ for value in 5 x+1 5+ 5+x 5,1 5+-1 '5+ 1' 5+inf +1; do
 	refuses "-l '$value'" 2 "-l: .*ID\+X or ID-X" "${cli[@]}" "${work[@]}" -l "$value"
 done
 refuses "-l: a token that is not there" 1 "token 4096; the vocabulary has 4096" "${cli[@]}" "${work[@]}" -l 4096+1
+dry="--dry-multiplier 5 --dry-allowed-length 1 --dry-sequence-breaker"
+# shellcheck disable=SC2086
+same "escapes of a break" "$(ids $dry '\x20\n')" "$(ids $dry $' \n')"
+refuses "a break with a NUL" 2 "without NUL" "${cli[@]}" "${work[@]}" --dry-sequence-breaker 'a\x00'
 refuses "an empty break" 2 "--dry-sequence-breaker" "${cli[@]}" "${work[@]}" --dry-sequence-breaker ''
 refuses "a wrong grammar" 1 "grammar, line 2, column 7: there is no rule b" "${cli[@]}" "${work[@]}" --grammar $'root ::= a\na ::= b'
 refuses "a missing grammar" 1 "no-such.gbnf" "${cli[@]}" "${work[@]}" --grammar-file "$scratch/no-such.gbnf"

@@ -161,7 +161,7 @@ try:
 except OSError:
     pass
 assert p.returncode == 0 and out.startswith(b'perplexity') and b'\\x1b' not in out
-assert b'window' in bar and b'%' in bar and bar.endswith(b'\\r\\x1b[K'), bar[-200:]
+assert b'perplexity' in bar and b'%' in bar and bar.endswith(b'\\r\\x1b[K'), bar[-200:]
 " "$bin/llm-perplexity" -m "$model" -f "$scratch/text" --preset cpu -t 1
 passes "a pipe gets no progress bar" "$bin/llm-perplexity" -m "$model" -f "$scratch/text" --preset cpu
 

@@ -297,6 +297,21 @@ static void later_activations_want_version_1_10(void **state)
 	assert_int_equal(run(x, &x->good).status, VNPU_FW_OK);
 }
 
+static void types_with_levels_want_version_1_10(void **state)
+{
+	struct fixture *x = *state;
+	struct vnpu_stream_hdr *hdr = (struct vnpu_stream_hdr *)x->good.stream;
+	struct vnpu_cmd_add_outliers *add =
+		(struct vnpu_cmd_add_outliers *)find_cmd(&x->good, VNPU_OP_ADD_OUTLIERS);
+
+	for (uint32_t type = VNPU_KQ_IQ4_NL; type < VNPU_NR_KQ_TYPES; type++)
+		for (hdr->isa_minor = 0; hdr->isa_minor < 10; hdr->isa_minor++) {
+			add->group = VNPU_OUTLIERS_KQ + type;
+			assert_refused(x, &x->good, "a type of version 1.10");
+			assert_non_null(strstr(x->f->last_log, "is unknown in ISA 1."));
+		}
+}
+
 static const uint16_t matmuls[] = { VNPU_OP_MATMUL_I8, VNPU_OP_MATMUL_W4, VNPU_OP_MATMUL_W4F,
 				    VNPU_OP_MATMUL_WK };
 #define NR_MATMULS (sizeof(matmuls) / sizeof(matmuls[0]))
@@ -523,6 +538,7 @@ int main(void)
 		TEST(permuted_matmuls_have_the_same_bits),
 		TEST(permuted_matmuls_want_version_1_5),
 		TEST(later_activations_want_version_1_10),
+		TEST(types_with_levels_want_version_1_10),
 		TEST(shaped_matmuls_have_the_same_bits),
 		TEST(a_shape_divides_the_rows_and_is_complete),
 		TEST(damaged_streams_never_crash_and_access_only_what_they_announce),

@@ -19,7 +19,7 @@
 #define NO_DRAFT_MODEL "no second model makes drafts: leave it out"
 #define NO_ROPE "RoPE is as the file says: change the file's keys"
 #define NO_ADAPTER "adapters are not applied: merge them into the model first"
-#define NO_STATE "nothing is kept between runs: leave it out"
+#define NO_STATE "no KV cache is kept between runs: leave it out"
 #define NO_TASK "only perplexity and KL divergence are measured: leave it out"
 #define NO_SERVER "there is no server: run the program once for each prompt"
 #define CPUS "the program's CPUs are those that it is allowed: start it with taskset -c LIST"

@@ -194,12 +194,6 @@ static int parse_engine(struct bench_args *args, int c, const char *value)
 	return engine_option(&args->base, c, value);
 }
 
-static int open_trace(struct bench_args *args, const char *path)
-{
-	args->trace_out = fopen(path, "we");
-	return args->trace_out ? 0 : tool_fail("%s: %s", path, strerror(errno));
-}
-
 static int parse_one(void *ud, int c, const char *value)
 {
 	struct bench_args *args = ud;
@@ -246,7 +240,8 @@ static int parse_one(void *ud, int c, const char *value)
 	case OPT_ACCEPTANCE:
 		return trace_read(&args->trace, value);
 	case OPT_ACCEPTANCE_OUT:
-		return open_trace(args, value);
+		args->trace_path = value;
+		return 0;
 	case OPT_JITTER:
 		return tool_parse_float("--jitter", value, 0, 0.99f, &args->jitter);
 	}
@@ -276,6 +271,14 @@ static int complete_soc(struct bench_args *args)
 	return 0;
 }
 
+static int open_trace(struct bench_args *args)
+{
+	if (!args->tasks.n)
+		return tool_usage("--acceptance-out goes with --tasks");
+	args->trace_out = fopen(args->trace_path, "we");
+	return args->trace_out ? 0 : tool_fail("%s: %s", args->trace_path, strerror(errno));
+}
+
 /* Completes lists that were not given by one default value, except settings, which stay empty. */
 static int complete(struct bench_args *args)
 {
@@ -295,6 +298,8 @@ static int complete(struct bench_args *args)
 				      "no model: docs6m-q8_0.gguf is not installed; give one with "
 				      "-m FILE");
 	}
+	if (!err && args->trace_path)
+		err = open_trace(args);
 	return err;
 }
 

@@ -71,6 +71,7 @@ struct bench_args {
 	const char *timeline_path; /* NULL: none */
 	struct bench_tasks tasks;
 	struct bench_trace trace; /* to be replayed */
+	const char *trace_path; /* of trace_out */
 	FILE *trace_out; /* where the steps of tasks are written; NULL: nowhere */
 };
 

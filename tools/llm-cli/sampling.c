@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "escapes.h"
 #include "tool.h"
 
 #define CONTEXT (-1)
@@ -116,21 +117,27 @@ static int add_bias(struct sampling *s, const char *value)
 
 static int add_break(struct sampling *s, const char *value)
 {
-	size_t n = s->opts.dry.nr_breaks;
+	size_t n = s->opts.dry.nr_breaks, bytes;
 	const char **grown;
+	char *text;
 
 	s->own_breaks = true;
 	if (!strcmp(value, "none"))
 		return 0;
-	if (!*value || strlen(value) > LLM_DRY_BREAK_BYTES)
-		return tool_usage("--dry-sequence-breaker: '%s' has not 1 to %d bytes", value,
-				  LLM_DRY_BREAK_BYTES);
 	grown = realloc(s->breaks, (n + 1) * sizeof(*grown));
 	if (!grown)
 		return tool_fail("out of memory");
 	s->breaks = grown;
-	grown[n] = value;
 	s->opts.dry.breaks = grown;
+	text = escapes_decode(value, &bytes);
+	if (!text)
+		return 1;
+	if (!bytes || bytes > LLM_DRY_BREAK_BYTES || strlen(text) < bytes) {
+		free(text);
+		return tool_usage("--dry-sequence-breaker: '%s' is not 1 to %d bytes without NUL",
+				  value, LLM_DRY_BREAK_BYTES);
+	}
+	grown[n] = text;
 	s->opts.dry.nr_breaks++;
 	return 0;
 }
@@ -220,6 +227,8 @@ int sampling_create(const struct sampling *s, struct llm_engine *engine, unsigne
 void sampling_free(struct sampling *s)
 {
 	free(s->biases);
+	for (size_t i = 0; s->own_breaks && i < s->opts.dry.nr_breaks; i++)
+		free((char *)s->breaks[i]);
 	free(s->breaks);
 	free(s->text);
 }
