@@ -195,16 +195,20 @@ static void count(struct llm_drafter *d)
 int drafter_keep(struct llm_drafter *d, struct llm_session *s, const uint8_t *path, uint32_t n,
 		 int32_t next)
 {
-	uint64_t start_ns = engine_now_ns();
-	int err;
+	uint64_t start_ns = engine_now_ns(), keep_ns, kept_ns;
+	int err = 0;
 
 	if (d->reuses && d->tree.n > 1)
 		keep_rejected(d, s, path, n);
-	err = learn(d, path, n, next);
-	d->step.tokens = n;
-	d->step.draft_ns += engine_now_ns() - start_ns;
-	if (!err && d->tree.n > 1)
+	/* First: the session has the tokens that were given, whatever is learned of them. */
+	keep_ns = engine_now_ns();
+	if (d->tree.n > 1)
 		err = llm_tree_keep(s, path, n);
+	kept_ns = engine_now_ns();
+	if (!err)
+		err = learn(d, path, n, next);
+	d->step.tokens = n;
+	d->step.draft_ns += engine_now_ns() - kept_ns + keep_ns - start_ns;
 	if (!err)
 		count(d);
 	return err;
