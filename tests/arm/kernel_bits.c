@@ -708,10 +708,15 @@ static size_t pack_bytes(uint32_t of, uint32_t k)
 static void test_pack(uint32_t of)
 {
 	static const char *const names[] = { "generic", "avx2", "avx512" };
-	static const uint32_t block_bytes[] = {
-		4, 2, 2, 34, 18, 84, 110, 144, 176, 210, 20, 22, 24
+	/* As cpu_kernels_pack.h says, whose layouts are not always the type's own. */
+	static const uint32_t block_bytes[PACK_KQ + VNPU_NR_KQ_TYPES] = {
+		4,  2,	2,  34, 18,  84, 110, 144, 176, 210,
+		20, 22, 24, 18, 136, 18, 136, 136, 110, 110,
 	};
-	static const uint32_t blocks[] = { 1, 1, 1, 32, 32, 256, 256, 256, 256, 256, 32, 32, 32 };
+	static const uint32_t blocks[PACK_KQ + VNPU_NR_KQ_TYPES] = {
+		1,  1,	1,  32, 32,  256, 256, 256, 256, 256,
+		32, 32, 32, 32, 256, 32,  256, 256, 256, 256,
+	};
 	uint32_t k = blocks[of] * (1 + rng_below(600 / blocks[of])), nr = 1 + rng_below(64);
 	struct cpu_rows rows = { .bytes = k / blocks[of] * block_bytes[of], .nr = nr, .cols = k };
 	size_t bytes = pack_bytes(of, k);
