@@ -63,7 +63,7 @@ static size_t make_prompt(const struct llm_engine *engine, const struct corpus *
 		ids[i] = from ? from[i]
 			      : (int32_t)random_in(3, llm_engine_info(engine)->n_vocab - 1);
 	if (n > 16 && random_in(0, 1))
-		memcpy(ids + n - 8, ids + 3, 8 * sizeof(*ids));
+		memmove(ids + n - 8, ids + 3, 8 * sizeof(*ids));
 	return n;
 }
 
