@@ -223,14 +223,19 @@ void quantize_close_rules(struct quantize *q)
 	free(q->rules);
 }
 
-/* Whether a rule sets the *@type of a matrix that is of type @from. */
-static bool ruled(const struct quantize *q, const char *name, enum gguf_type from,
+/* Whether a rule sets the *@type of a matrix that is of type @from. The type of
+ * output.weight is also that of embeddings that are the output matrix too, as in llama-quantize. */
+static bool ruled(const struct quantize *q, const char *name, bool head, enum gguf_type from,
 		  enum gguf_type *type)
 {
 	struct quantize_rules *rules = q->rules;
 
 	for (size_t i = 0; i < rules->n; i++) {
-		if (regexec(&rules->rule[i].pattern, name, 0, NULL, 0))
+		const regex_t *pattern = &rules->rule[i].pattern;
+
+		if (regexec(pattern, name, 0, NULL, 0) &&
+		    !(head && !rules->rule[i].keeps &&
+		      !regexec(pattern, "output.weight", 0, NULL, 0)))
 			continue;
 		rules->rule[i].used = true;
 		*type = rules->rule[i].keeps ? from : rules->rule[i].type;
@@ -251,7 +256,7 @@ enum gguf_type quantize_target(const struct quantize *q, const char *name,
 	if (dims[1] * dims[2] * dims[3] == 1 || !ends_with(name, ".weight") ||
 	    ends_with(name, "_norm.weight") || ends_with(name, ".ffn_gate_inp.weight"))
 		return from;
-	if (!ruled(q, name, from, &type)) {
+	if (!ruled(q, name, head, from, &type)) {
 		type = q->opts->pure ? q->type : mixed_type(q, name);
 		if (head && !q->opts->pure)
 			type = head_type(q->type);

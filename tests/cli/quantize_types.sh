@@ -84,6 +84,8 @@ same "the first that fits counts" "$(types "$out" | grep -E 'blk\.(0|2)\.(attn_v
 	"blk.0.attn_v.weight Q8_0 blk.0.ffn_down.weight Q6_K blk.0.ffn_up.weight Q4_K blk.2.attn_v.weight Q5_K blk.2.ffn_down.weight Q6_K blk.2.ffn_up.weight Q4_K"
 passes "--token-embedding-type" "${t[@]}" --token-embedding-type q5_k "$f32" "$out" q4_k_m
 same "its type" "$(types "$out" | sed -n 's/^token_embd.weight //p')" Q5_K
+passes "--output-tensor-type of a model whose embeddings are that" "${t[@]}" --output-tensor-type q5_k "$f32" "$out" q4_k_m
+same "the embeddings have it" "$(types "$out" | sed -n 's/^token_embd.weight //p')" Q5_K
 passes "--pure" "${t[@]}" --pure "$f32" "$out" q4_k_m
 same "one type" "$(counts "$out")" Q4_Kx43
 refuses "a pattern that fits nothing" 1 "'ffn_dawn' fits no matrix" "${t[@]}" --tensor-type ffn_dawn=q6_k "$f32" "$out" q4_k_m
