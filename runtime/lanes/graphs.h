@@ -60,8 +60,8 @@ enum lane_area {
 struct lane_areas {
 	unsigned int in, out;
 };
-struct lane_areas lane_subgraph_areas(const struct llm_model *model, enum llm_op first,
-				      enum llm_op last);
+struct lane_areas lane_subgraph_areas(const struct llm_model *model,
+				      const struct lane_subgraph *sub);
 const char *lane_area_name(enum lane_area area);
 unsigned int lane_area_cols(const struct llm_model *model, enum lane_area area);
 

@@ -580,8 +580,7 @@ static int bind_subgraph_layer(const struct npu_programs *p, struct npu_job *job
 static int bind_subgraph_rows(const struct npu_programs *p, struct npu_job *job,
 			      const struct lane_subgraph *sub, unsigned int row)
 {
-	const struct lane_areas areas =
-		lane_subgraph_areas(&p->memory->loaded->model, sub->first, sub->last);
+	const struct lane_areas areas = lane_subgraph_areas(&p->memory->loaded->model, sub);
 	char name[16];
 	int err = 0;
 

@@ -13,7 +13,7 @@ struct use {
 	unsigned int reads, writes, matrices;
 };
 
-static struct use use_of(const struct llm_model *m, enum llm_op op)
+static struct use use_of(const struct llm_model *m, unsigned int layer, enum llm_op op)
 {
 	static const struct use uses[] = {
 		[LLM_OP_ATTN_NORM] = { IN(X), IN(XN), 0 },
@@ -37,6 +37,8 @@ static struct use use_of(const struct llm_model *m, enum llm_op op)
 		use.reads = IN(X);
 	if (op == LLM_OP_FFN_NORM && (after || m->parallel))
 		use.writes = IN(X);
+	if (op == LLM_OP_ROPE && m->layers[layer].no_rope && !m->layers[layer].q_norm)
+		use = (struct use){ IN(K) | IN(V), 0, 0 };
 	if (op == LLM_OP_GATE_UP && !llm_model_gated(m))
 		use = (struct use){ use.reads, IN(UP), MATRIX(FFN_UP) };
 	if (op == LLM_OP_ACT && !llm_model_gated(m))
@@ -80,12 +82,13 @@ unsigned int lane_subgraph_matrices(const struct llm_model *model, enum llm_op f
 	unsigned int matrices = 0;
 
 	for (enum llm_op op = first; op <= last; op++)
-		matrices |= use_of(model, op).matrices;
+		matrices |= use_of(model, 0, op).matrices;
 	return matrices;
 }
 
 /* Of areas that operators up to @last write, those that are read before they are written again. */
-static unsigned int read_later(const struct llm_model *m, enum llm_op last, unsigned int written)
+static unsigned int read_later(const struct llm_model *m, unsigned int layer, enum llm_op last,
+			       unsigned int written)
 {
 	unsigned int out = 0;
 	enum llm_op op = last;
@@ -94,7 +97,7 @@ static unsigned int read_later(const struct llm_model *m, enum llm_op last, unsi
 		struct use use;
 
 		op = op == LLM_OP_ADD ? LLM_OP_ATTN_NORM : op + 1;
-		use = use_of(m, op);
+		use = use_of(m, layer, op);
 		out |= written & use.reads;
 		written &= ~(use.reads | use.writes);
 		/* A whole layer later nothing is left that anyone reads. */
@@ -104,19 +107,19 @@ static unsigned int read_later(const struct llm_model *m, enum llm_op last, unsi
 	return out;
 }
 
-struct lane_areas lane_subgraph_areas(const struct llm_model *model, enum llm_op first,
-				      enum llm_op last)
+struct lane_areas lane_subgraph_areas(const struct llm_model *model,
+				      const struct lane_subgraph *sub)
 {
 	struct lane_areas areas = { 0, 0 };
 	unsigned int written = 0;
 
-	for (enum llm_op op = first; op <= last; op++) {
-		struct use use = use_of(model, op);
+	for (enum llm_op op = sub->first; op <= sub->last; op++) {
+		struct use use = use_of(model, sub->layer, op);
 
 		areas.in |= use.reads & ~written;
 		written |= use.writes;
 	}
-	areas.out = read_later(model, last, written);
+	areas.out = read_later(model, sub->layer, sub->last, written);
 	return areas;
 }
 
@@ -224,8 +227,7 @@ static void add_op(struct values *v, enum llm_op op)
 int llm_graph_build_subgraph(const struct lane_memory *memory, const struct lane_subgraph *sub,
 			     void **image, size_t *image_bytes)
 {
-	const struct lane_areas areas =
-		lane_subgraph_areas(&memory->loaded->model, sub->first, sub->last);
+	const struct lane_areas areas = lane_subgraph_areas(&memory->loaded->model, sub);
 	char what[32], name[16];
 	struct graph_builder b;
 	struct values v = { .b = &b };

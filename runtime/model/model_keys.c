@@ -154,7 +154,7 @@ static int keys_rope_type(struct keys *k, struct llm_rope *rope)
 	is_long = bytes == 8 && !memcmp(type, "longrope", 8);
 	if (!rope->yarn && !is_long && (bytes != 6 || memcmp(type, "linear", 6)))
 		return llm_fail(-ENOTSUP,
-				"%s: %s '%.*s' is not implemented; linear, yarn and longrope are",
+				"%s: %s is '%.*s', none of linear, yarn, longrope and none",
 				k->path, k->key, bytes < 32 ? (int)bytes : 32, type);
 	err = keys_float(k, "rope.scaling.factor", 1e-3, 1e6, is_long ? 1 : NAN, &rope->factor);
 	if (!err && rope->yarn)

@@ -275,6 +275,72 @@ static void test_w4a16_equals_float_arithmetic(void **s)
 	check_arch("qwen3", LLM_PLACE_FINE, LLM_WEIGHTS_W4A16, 2);
 }
 
+static void ignore(void *ud, const char *tensor, unsigned int layer, unsigned int pos,
+		   unsigned int rows, unsigned int cols, const float *data)
+{
+}
+
+/* The logits of a prompt of @n tokens, evaluated operator by operator if it is observed. */
+static void observed_logits(const struct llm_options *o, bool observed, float *logits, size_t n)
+{
+	static const int32_t ids[] = { 5, 9, 200, 17, 33, 64, 5, 9 };
+	struct llm_engine *engine;
+	struct llm_session *s;
+
+	if (llm_engine_open(o, &engine) || llm_session_create(engine, 32, &s))
+		fail_msg("%s", llm_error());
+	if (observed)
+		llm_session_observe(s, ignore, NULL);
+	if (llm_session_eval(s, ids, sizeof(ids) / sizeof(ids[0])))
+		fail_msg("%s", llm_error());
+	memcpy(logits, llm_session_logits(s), n * sizeof(*logits));
+	llm_session_free(s);
+	llm_engine_close(engine);
+}
+
+/* Of layers without RoPE and of norms behind operators, single operators are nothing. */
+static void test_observed_models_compute_the_same(void **state)
+{
+	static const char *const archs[] = { "smollm3", "olmo2", "gemma3", "phi2" };
+	static const struct {
+		enum llm_placement placement;
+		enum llm_start start;
+	} ways[] = { { LLM_PLACE_LINEAR, 0 }, { LLM_PLACE_NPU, LLM_START_COLD } };
+	float plain_ones[300], seen[300];
+
+	for (size_t i = 0; i < 8; i++) {
+		struct tiny_config c = {
+			.arch = archs[i / 2],
+			.n_layer = 4,
+			.n_embd = 64,
+			.n_head = 4,
+			.n_head_kv = 2,
+			.head_dim = 16,
+			.n_ff = 96,
+			.n_vocab = 300,
+			.n_ctx = 64,
+			.rot_dim = 16,
+			.head_norms = !strcmp(archs[i / 2], "gemma3"),
+			.eps = 1e-5,
+			.freq_base = 10000,
+			.rope_scale = 1,
+		};
+		struct tiny_model t;
+		struct llm_options o = { .choices = { .placement = ways[i % 2].placement,
+						      .start = ways[i % 2].start,
+						      .weights = LLM_WEIGHTS_W8A8 },
+					 .threads = 2,
+					 .device = { .transport = NPU_TRANSPORT_SIM } };
+
+		tiny_create(&t, &c, seed);
+		o.model = tiny_write(&t);
+		observed_logits(&o, false, plain_ones, c.n_vocab);
+		observed_logits(&o, true, seen, c.n_vocab);
+		assert_memory_equal(plain_ones, seen, sizeof(seen));
+		tiny_free(&t);
+	}
+}
+
 /* ---- files that are no models ---------------------------------------------------------------- */
 
 static const struct tiny_config plain = {
@@ -670,6 +736,7 @@ int main(void)
 		cmocka_unit_test(test_llama_in_w8a8_equals_integer_arithmetic),
 		cmocka_unit_test(test_qwen2_in_w8a8_equals_integer_arithmetic),
 		cmocka_unit_test(test_qwen3_in_w8a8_equals_integer_arithmetic),
+		cmocka_unit_test(test_observed_models_compute_the_same),
 		cmocka_unit_test(test_w4a8_equals_integer_arithmetic_in_groups),
 		cmocka_unit_test(test_w4a16_equals_float_arithmetic),
 		cmocka_unit_test(test_absurd_hyperparameters_are_refused_by_name),
