@@ -73,7 +73,7 @@ bool llm_model_is_plain(const struct llm_model *model)
 
 	return a->norms == LLM_NORMS_BEFORE && !a->layer_norm && !model->parallel &&
 	       a->qk_norms != LLM_QK_NORMS_ROW && a->activation == SHAPE_SILU && !a->no_gate &&
-	       !a->fused_qkv && !a->fused_gate_up;
+	       !a->fused_qkv && !a->fused_gate_up && !model->window && !(model->attn_cap > 0);
 }
 
 unsigned int llm_model_cols(const struct llm_model *model, enum llm_matrix which)

@@ -124,8 +124,8 @@ unsigned int llm_model_qk_norm_cols(const struct llm_model *model, bool keys);
 /* RoPE's frequencies in a layer of a session of @n_ctx tokens; NULL: the layer has no RoPE. */
 const float *llm_model_freqs(const struct llm_model *model, unsigned int layer, unsigned int n_ctx);
 /*
- * Whether its layers are llama's but for biases, norms of heads and RoPE, in tensors of their own:
- * calibrations (shadow.h) know no others.
+ * Whether its layers are llama's but for biases, norms of heads and RoPE, in tensors of their own,
+ * and attend to all tokens: calibrations (shadow.h) know no others.
  */
 bool llm_model_is_plain(const struct llm_model *model);
 

@@ -21,6 +21,17 @@ static int8_t random_s8(bool extreme)
 	return extreme ? (rng_below(8) ? -128 : 127) : (int8_t)rng_u32();
 }
 
+/* The number that counts most. */
+static uint8_t greatest_number(struct vnpu_kq_form f)
+{
+	uint8_t greatest = 0;
+
+	for (uint8_t u = 1; u < 1u << f.bits; u++)
+		if (kq_value(f, u) > kq_value(f, greatest))
+			greatest = u;
+	return greatest;
+}
+
 static void kq_make(struct kq *x, uint32_t type, uint32_t m, uint32_t n, uint32_t k, bool extreme,
 		    bool wild)
 {
@@ -34,7 +45,7 @@ static void kq_make(struct kq *x, uint32_t type, uint32_t m, uint32_t n, uint32_
 		x->a[i] = random_s8(extreme);
 	x->u = need((size_t)n * k);
 	for (i = 0; i < (size_t)n * k; i++)
-		x->u[i] = extreme && rng_below(8) ? (1u << f.bits) - 1 : rng_below(1u << f.bits);
+		x->u[i] = extreme && rng_below(8) ? greatest_number(f) : rng_below(1u << f.bits);
 	x->d = need(blocks * 2);
 	x->dmin = need(blocks * 2);
 	for (i = 0; i < blocks; i++) {
