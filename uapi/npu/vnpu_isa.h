@@ -572,7 +572,7 @@ struct vnpu_cmd_matmul_kq {
  *
  *	I8	acc = fma(value, (float)w, acc), and at the end y = fma(acc, (float)scale[n], x)
  *	W4	acc = fma(value, (float)(u - 8) * (float)scale, acc), and at the end y = x + acc
- *	KQ	w = (float)(scale * (u - zero)) * (float)d, with minima
+ *	KQ	w = (float)(scale * x) * (float)d, x as there; with minima of u, and
  *		w - (float)min * (float)dmin;
  *		acc = fma(value, w, acc), and at the end y = x + acc
  *
