@@ -139,9 +139,9 @@ struct llm_options {
 	unsigned int scale_buckets;
 	float scale_step;
 #define LLM_MAX_SCALE_BUCKETS 81
-	/* Choice switching: tokens of decoding's graphs, a divisor of a chunk's, and layers of a
-	 * block, at most as many as the model has. 0: a quarter of a chunk, or the next smaller
-	 * divisor (CoordGen 3.2), and LLM_BLOCK_LAYERS. */
+	/* Choice switching: tokens of decoding's graphs, a divisor of a chunk's below it, and
+	 * layers of a block, at most as many as the model has. 0: a quarter of a chunk, or the
+	 * next smaller divisor (CoordGen 3.2), and LLM_BLOCK_LAYERS. */
 	unsigned int decode_width, block_layers;
 #define LLM_BLOCK_LAYERS 4
 	/* NULL: the wall clock. Otherwise a profile (docs/soc-model.md) whose SoC the virtual clock

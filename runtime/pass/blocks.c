@@ -101,10 +101,13 @@ int blocks_settle(uint32_t chunk, uint32_t layers, uint32_t *width, uint32_t *bl
 
 	while (chunk % quarter)
 		quarter--;
-	if (*width && chunk % *width)
+	if (chunk == 1)
+		return llm_fail(-EINVAL, "chunks of 1 token have no smaller graph to switch to: "
+					 "choose longer chunks or switching none");
+	if (*width && (chunk % *width || *width == chunk))
 		return llm_fail(-EINVAL,
-				"graphs of %u tokens for decoding, which do not divide a chunk of "
-				"%u: choose %u or another divisor",
+				"graphs of %u tokens for decoding, which are not a part of a chunk "
+				"of %u: choose %u or another divisor below it",
 				*width, chunk, quarter);
 	if (*block > layers)
 		return llm_fail(-EINVAL, "blocks of %u layers; the model has %u", *block, layers);

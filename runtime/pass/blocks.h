@@ -29,7 +29,8 @@ struct blocks {
 
 /*
  * Tokens of decoding's graphs, and layers of a block, where 0 asks for the default: a quarter of
- * @chunk or the next smaller divisor, and LLM_BLOCK_LAYERS. -EINVAL with the error line.
+ * @chunk or the next smaller divisor, and LLM_BLOCK_LAYERS. The two graphs of a block are never of
+ * as many tokens: one of them is dropped while the other computes. -EINVAL with the error line.
  */
 int blocks_settle(uint32_t chunk, uint32_t layers, uint32_t *width, uint32_t *block);
 /*

@@ -61,7 +61,7 @@ static void check_bits(const struct llm_options *o, unsigned int n_vocab, unsign
 
 		way.choices.switching = ways[i / 2];
 		way.choices.graphs = any(0, 1) ? LLM_GRAPHS_FIXED : LLM_GRAPHS_BUCKETED;
-		way.decode_width = any(0, 1) ? o->chunk / (1u << any(0, 3)) : 0;
+		way.decode_width = any(0, 1) ? o->chunk / (1u << any(1, 3)) : 0;
 		way.block_layers = any(1, layers);
 		way.profile = i % 2 ? "sd8gen3" : NULL;
 		got = logits_of(&p, &way);
@@ -125,7 +125,7 @@ static void a_trained_model_generates_the_same(void **state)
 	generate(&o, prompt, n, want);
 	for (int i = 0; i < NR_WAYS; i++) {
 		o.choices.switching = ways[i];
-		o.decode_width = 1u << any(0, 5);
+		o.decode_width = 1u << any(0, 4);
 		o.block_layers = any(1, 6);
 		generate(&o, prompt, n, got);
 		assert_memory_equal(got, want, sizeof(want));
@@ -164,7 +164,7 @@ static void trees_of_drafts_go_with_all_of_them(void **state)
 	assert_memory_equal(got, want, sizeof(want));
 	for (int i = 0; i < NR_WAYS; i++) {
 		o.choices.switching = ways[i];
-		o.decode_width = 1u << any(0, 5);
+		o.decode_width = 1u << any(0, 4);
 		o.block_layers = any(1, 6);
 		generate_drafted(&o, prompt, 240, got);
 		assert_memory_equal(got, want, sizeof(want));
@@ -297,6 +297,11 @@ static void what_does_not_go_together_is_refused(void **state)
 	o = good;
 	o.decode_width = 64;
 	refuse(o, "choose 8");
+	o.decode_width = 32;
+	refuse(o, "choose 8");
+	o = good;
+	o.chunk = 1;
+	refuse(o, "longer chunks");
 	o = good;
 	o.block_layers = 7;
 	refuse(o, "the model has 6");

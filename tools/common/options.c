@@ -47,8 +47,8 @@ static const struct option_def engine_options[] = {
 	  .doc = "tokens of the largest prefill graph (default: 256; gpu and layer: 2048)\n"
 		 "Longer prompts are evaluated in chunks of that many tokens." },
 	{ OPT_DECODE_WIDTH, "decode-width", "N",
-	  .doc = "with --switching: tokens of decoding's graphs, a divisor of --chunk (default: a "
-		 "quarter of it, or the next smaller divisor)\n"
+	  .doc = "with --switching: tokens of decoding's graphs, a divisor of --chunk below it "
+		 "(default: a quarter, or the next smaller divisor)\n"
 		 "Passes of fewer tokens are padded to it." },
 	{ OPT_BLOCK_LAYERS, "block-layers", "N",
 	  .doc = "with --switching: layers of a block (default: 4)" },
