@@ -126,6 +126,26 @@ static int drafter_check(const struct llm_engine *e, const struct llm_drafter_op
 	return 0;
 }
 
+/* On the virtual clock each drafter begins anew: a figure is the same whatever ran before. */
+static void begin_times(struct llm_drafter *d)
+{
+	double known[WIDTHS] = { 0 };
+
+	for (uint32_t i = 0; i < WIDTHS && !d->engine->soc; i++)
+		known[i] = atomic_load_explicit(&d->engine->widths_known[i], memory_order_relaxed);
+	widths_begin(&d->times, known);
+}
+
+/* Leaves what is known to the next one. */
+static void leave_times(struct llm_drafter *d)
+{
+	double known[WIDTHS];
+
+	widths_known(&d->times, known);
+	for (uint32_t i = 0; i < WIDTHS && known[0] > 0; i++)
+		atomic_store_explicit(&d->engine->widths_known[i], known[i], memory_order_relaxed);
+}
+
 int llm_drafter_create(struct llm_engine *engine, const struct llm_drafter_options *opts,
 		       struct llm_drafter **drafter)
 {
@@ -156,7 +176,7 @@ int llm_drafter_create(struct llm_engine *engine, const struct llm_drafter_optio
 	}
 	d->o.history = NULL;
 	acceptance_begin(&d->acceptance, first_factors);
-	widths_begin(&d->times, 0);
+	begin_times(d);
 	reuse_begin(&d->reuse, LLM_MAX_TREE, PLAUSIBLE);
 	err = drafter_retrieval(d);
 	if (err)
@@ -325,16 +345,12 @@ static int eval_prompt(struct llm_drafter *d, struct llm_session *s, const int32
 	return err ? err : retrieval_read(d->retrieval, prompt, n);
 }
 
-int drafter_prompt(struct llm_drafter *d, struct llm_session *s, const int32_t *prompt, size_t n)
+static int learn_prompt(struct llm_drafter *d, struct llm_session *s, const int32_t *prompt,
+			size_t n)
 {
 	struct llm_session_stats before, after;
 	int err;
 
-	if (d->engine != s->engine)
-		return llm_fail(-EINVAL, "the drafter is of another engine");
-	d->answer.n = 0;
-	if (!n)
-		return 0;
 	llm_session_stats(s, &before);
 	err = eval_prompt(d, s, prompt, n);
 	if (err)
@@ -344,7 +360,20 @@ int drafter_prompt(struct llm_drafter *d, struct llm_session *s, const int32_t *
 	d->stats.reduce_ns += after.at.reduce_ns - before.at.reduce_ns;
 	if (n >= LONG_PROMPT)
 		d->times.row_ns = (double)(after.prefill_ns - before.prefill_ns) / (double)n;
-	return llm_session_prepare_tree(s, d->o.width ? d->o.width : LLM_MAX_TREE);
+	return 0;
+}
+
+int drafter_prompt(struct llm_drafter *d, struct llm_session *s, const int32_t *prompt, size_t n)
+{
+	int err = 0;
+
+	if (d->engine != s->engine)
+		return llm_fail(-EINVAL, "the drafter is of another engine");
+	d->answer.n = 0;
+	if (n)
+		err = learn_prompt(d, s, prompt, n);
+	/* A width's first pass counts: it finds its graph. */
+	return err ? err : llm_session_prepare_tree(s, d->o.width ? d->o.width : LLM_MAX_TREE);
 }
 
 /* ---- answers ---- */
@@ -368,6 +397,7 @@ int drafter_answer(struct llm_drafter *d, int32_t token)
 
 void drafter_end(struct llm_drafter *d)
 {
+	leave_times(d);
 	if (!d->stores || !d->answer.n)
 		return;
 	if (history_append(&d->store, d->answer.ids, d->answer.n) ||

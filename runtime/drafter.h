@@ -30,8 +30,8 @@ struct llm_drafter {
 	struct automaton *history; /* NULL: none */
 	struct history_store store;
 	bool stores; /* answers go to the store */
-	struct acceptance acceptance;
-	struct widths_times times;
+	struct acceptance acceptance; /* of these texts: another drafter learns it anew */
+	struct widths_times times; /* of the engine's device (llm_engine.widths_known) */
 	struct reuse reuse;
 	/* The step's: what it drafted, and the tree that was evaluated. */
 	struct tree_growth growth;
@@ -59,7 +59,7 @@ int drafter_keep(struct llm_drafter *d, struct llm_session *s, const uint8_t *pa
 
 /* A token of the answer. 0 or -ENOMEM with the error line. */
 int drafter_answer(struct llm_drafter *d, int32_t token);
-/* The answer is complete: stores it. */
+/* The answer is complete: stores it, and what passes cost. */
 void drafter_end(struct llm_drafter *d);
 
 #endif /* DRAFTER_H */

@@ -12,6 +12,7 @@
 #include "run.h"
 #include "shadow.h"
 #include "tokenizer.h"
+#include "widths.h"
 
 struct panels_cache;
 
@@ -49,6 +50,9 @@ struct llm_engine {
 	void (*cut)(void *ud, const struct partition_options *o, uint32_t m, uint64_t k, uint64_t n,
 		    struct cut *cut);
 	void *cut_ud;
+	/* Costs of token trees' widths, as the last drafter's generation has left them: the next
+	 * drafter begins with them. 0: unknown. */
+	_Atomic double widths_known[WIDTHS];
 	atomic_uint refs; /* the caller's and one per session */
 };
 

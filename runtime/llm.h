@@ -11,9 +11,10 @@
  *	n = llm_tokenize(engine, text, text_bytes, LLM_TOKENIZE_BOS, ids, max_ids);
  *	llm_generate(s, ids, n, &g, NULL);
  *
- * An engine is a loaded model on a device; it is immutable and may serve several sessions. A
- * session is one sequence of tokens: a KV cache and the logits of its last token. Only one thread
- * at a time may use a session.
+ * An engine is a loaded model on a device. It may serve several sessions, and does not change; only
+ * what passes with drafts take is remembered, from one drafter to the next. A session is one
+ * sequence of tokens: a KV cache and the logits of its last token. Only one thread at a time may
+ * use a session.
  *
  * The stages of a token's life, from eval on also run by llm_generate():
  *
@@ -604,7 +605,9 @@ void llm_session_breakdown(const struct llm_session *session, bool tokens,
  * Guesses of the next tokens, of which llm_generate() verifies several in one pass (CoordGen; see
  * docs/coordgen.md). A drafter learns from the prompts and answers of the generations that it is
  * used for, which may be those of several sessions of its engine, one after another: a chat has
- * one drafter.
+ * one drafter. What passes of each width take is the engine's: on the wall clock a new drafter
+ * begins with what the last generation has left. How often guesses come true is the drafter's: it
+ * depends on the texts.
  */
 struct llm_drafter;
 

@@ -2,48 +2,72 @@
 #include "widths.h"
 
 #include <math.h>
+#include <string.h>
+
+/* Tokens that a row is believed to cost at most. */
+#define ROW 0.1
 
 const uint32_t widths[WIDTHS] = { 1, 8, 16, 32, 64 };
 
-void widths_begin(struct widths_times *w, double row_ns)
+void widths_begin(struct widths_times *w, const double known[WIDTHS])
 {
-	*w = (struct widths_times){ .row_ns = row_ns };
+	*w = (struct widths_times){ 0 };
+	memcpy(w->known, known, sizeof(w->known));
 }
 
 void widths_add(struct widths_times *w, uint32_t width, double ns)
 {
-	if (w->nr[width])
-		w->recent_ns[width][(w->nr[width] - 1) % WIDTHS_RECENT] = ns;
-	w->nr[width]++;
 	for (uint32_t i = 0; i < WIDTHS; i++)
-		for (uint32_t j = 0; j < WIDTHS_RECENT && i != width; j++)
-			w->recent_ns[i][j] *= 1 - WIDTHS_FORGET;
+		w->since_ns[i] += ns;
+	w->since_ns[width] = 0;
+	w->recent_ns[width][w->nr[width]++ % WIDTHS_RECENT] = ns;
 }
 
-/* The least of the recent passes; 0: none counts. */
-static double least(const struct widths_times *w, uint32_t width)
+static double faded(double t, double since)
+{
+	return t / (1 + WIDTHS_FORGET * since / t);
+}
+
+/* What a width's passes took; 0: there was none. */
+static double time_of(const struct widths_times *w, uint32_t width)
 {
 	double ns = INFINITY;
 
-	if (w->nr[width] < 2)
-		return 0;
-	for (uint32_t i = 0; i < WIDTHS_RECENT && i + 1 < w->nr[width]; i++)
+	for (uint32_t i = 0; i < WIDTHS_RECENT && i < w->nr[width]; i++)
 		ns = fmin(ns, w->recent_ns[width][i]);
-	return ns;
+	return w->nr[width] ? faded(ns, w->since_ns[width]) : 0;
+}
+
+/* 0: a guess is needed. */
+static double cost_of(const struct widths_times *w, uint32_t width, double token_ns)
+{
+	if (!(token_ns > 0))
+		return w->known[width];
+	if (w->nr[width])
+		return time_of(w, width) / token_ns;
+	return w->known[width] > 0 ? faded(w->known[width], w->since_ns[width] / token_ns) : 0;
 }
 
 void widths_costs(const struct widths_times *w, double costs[WIDTHS])
 {
-	double token = least(w, 0), row = token / 10;
+	double token_ns = time_of(w, 0), row = ROW, cost;
 
-	if (w->row_ns > 0 && w->row_ns < row)
-		row = w->row_ns;
-	costs[0] = token > 0 ? token : 1;
+	if (w->row_ns > 0 && w->row_ns < ROW * token_ns)
+		row = w->row_ns / token_ns;
+	costs[0] = 1;
 	for (uint32_t i = 1; i < WIDTHS; i++) {
-		double ns = least(w, i);
-
-		costs[i] = ns > 0 ? ns : token + row * (widths[i] - 1);
-		if (!(token > 0))
+		cost = cost_of(w, i, token_ns);
+		costs[i] = cost > 0 ? fmax(cost, costs[i - 1])
+				    : costs[i - 1] + row * (widths[i] - widths[i - 1]);
+		if (!(token_ns > 0) && !(w->known[0] > 0))
 			costs[i] = INFINITY;
 	}
+}
+
+void widths_known(const struct widths_times *w, double known[WIDTHS])
+{
+	double token_ns = time_of(w, 0);
+
+	for (uint32_t i = 0; i < WIDTHS; i++)
+		known[i] = cost_of(w, i, token_ns);
 }

@@ -3,17 +3,23 @@
  * What a pass costs by the number of its nodes: an NPU has static graphs of a few widths (CoordGen
  * 2.3, figure 6), and which of them is worth its time depends on the machine.
  *
- *	widths_begin(&w, 20000);
+ *	widths_begin(&w, known);
  *	for (each step) {
  *		widths_costs(&w, costs);
  *		i = tree_pick_best(&growth, widths, costs, WIDTHS, &tree);
  *		... evaluate ...
  *		widths_add(&w, i, ns);
  *	}
+ *	widths_known(&w, known);
  *
- * A width's cost is the least of its last WIDTHS_RECENT passes: what disturbs a pass only makes it
- * longer. The first pass of a width may have made its graph, and does not count. With each pass of
- * another width a cost shrinks by WIDTHS_FORGET, so a width that seems slow is tried again later.
+ * Costs are in tokens: a pass's time by that of one token. A width's time is the least of its last
+ * WIDTHS_RECENT passes, since what disturbs a pass only makes it longer; and no width costs less
+ * than a narrower one. Without passes a width costs what was known of it; if nothing was, row_ns
+ * for each row more than the next narrower one has, but at most a tenth of a token.
+ *
+ * A width that seems slow is tried again. Its time t fades to t / (1 + WIDTHS_FORGET s / t), where
+ * s is the time of all passes since its last one. When it has faded to the time e in which other
+ * passes give as many tokens, a pass in vain loses t - e, which is at most WIDTHS_FORGET s.
  */
 #ifndef WIDTHS_H
 #define WIDTHS_H
@@ -22,24 +28,25 @@
 
 #define WIDTHS 5
 #define WIDTHS_RECENT 4
-#define WIDTHS_FORGET 0.002
+#define WIDTHS_FORGET 0.005
 extern const uint32_t widths[WIDTHS]; /* 1, 8, 16, 32, 64 */
 
 struct widths_times {
 	double row_ns; /* of a row of a long pass; 0: unknown */
-	uint32_t nr[WIDTHS]; /* passes, with the first one */
+	double known[WIDTHS]; /* costs; 0: unknown */
+	uint32_t nr[WIDTHS]; /* passes */
 	double recent_ns[WIDTHS][WIDTHS_RECENT];
+	double since_ns[WIDTHS]; /* of all passes since the width's last one */
 };
 
-/* @row_ns: what a token of a prompt took, or 0. */
-void widths_begin(struct widths_times *w, double row_ns);
+/* @known: from widths_known(), or 0. */
+void widths_begin(struct widths_times *w, const double known[WIDTHS]);
 void widths_add(struct widths_times *w, uint32_t width, double ns); /* @width: an index */
 
-/*
- * Costs in nanoseconds. A width without passes that count is believed to cost as much as a token,
- * and row_ns for each further row, but at most a tenth of a token. Before any pass of one token
- * counts, only this width is affordable.
- */
+/* Costs in tokens: of one node 1. Other widths cost INFINITY as long as nothing is known of any
+ * width, and there was no pass of one token. */
 void widths_costs(const struct widths_times *w, double costs[WIDTHS]);
+/* Those costs that are more than a guess; 0: a guess. */
+void widths_known(const struct widths_times *w, double known[WIDTHS]);
 
 #endif /* WIDTHS_H */

@@ -92,26 +92,27 @@ static void trust_that_was_lost_can_be_won_again(void **state)
 
 /* ---- widths ---- */
 
+static const double nothing[WIDTHS];
+
 static void plain_decoding_comes_first(void **state)
 {
 	struct widths_times w;
 	double costs[WIDTHS];
 
-	widths_begin(&w, 5);
-	for (int i = 0; i < 2; i++) {
-		widths_costs(&w, costs);
-		assert_true(costs[0] > 0 && isfinite(costs[0]));
-		for (int j = 1; j < WIDTHS; j++)
-			assert_true(isinf(costs[j]));
-		widths_add(&w, 0, 100);
-	}
+	widths_begin(&w, nothing);
+	w.row_ns = 5;
+	widths_costs(&w, costs);
+	assert_float_equal(costs[0], 1, 0);
+	for (int j = 1; j < WIDTHS; j++)
+		assert_true(isinf(costs[j]));
+	widths_add(&w, 0, 100);
 	widths_costs(&w, costs);
 	for (int j = 0; j < WIDTHS; j++)
-		assert_float_equal(costs[j], 100 + 5 * (widths[j] - 1), 1e-9);
+		assert_float_equal(costs[j], 1 + 0.05 * (widths[j] - 1), 1e-9);
 	/* A prompt that was disturbed says little. */
 	w.row_ns = 80;
 	widths_costs(&w, costs);
-	assert_float_equal(costs[4], 100 + 10 * 63, 1e-9);
+	assert_float_equal(costs[WIDTHS - 1], 1 + 0.1 * 63, 1e-9);
 }
 
 static void a_cost_is_the_least_of_the_recent_passes(void **state)
@@ -119,27 +120,91 @@ static void a_cost_is_the_least_of_the_recent_passes(void **state)
 	struct widths_times w;
 	double costs[WIDTHS];
 
-	widths_begin(&w, 0);
-	widths_add(&w, 0, 1);
+	widths_begin(&w, nothing);
 	widths_add(&w, 0, 100);
-	/* The first one does not count. */
-	widths_add(&w, 2, 5);
 	widths_costs(&w, costs);
-	assert_true(costs[2] > 100 + 9 * 15 && costs[2] < 100 + 10 * 15);
+	assert_float_equal(costs[2], 1 + 0.1 * (widths[2] - 1), 0.01);
 	widths_add(&w, 2, 900);
 	widths_add(&w, 2, 300);
+	widths_add(&w, 0, 100);
 	widths_costs(&w, costs);
-	assert_float_equal(costs[2], 300, 1e-9);
+	assert_float_equal(costs[2], 3, 0.01);
+	/* It is no more than that of a wider one, of which nothing is known. */
+	assert_true(costs[3] > costs[2]);
 	for (int i = 0; i < WIDTHS_RECENT; i++)
 		widths_add(&w, 2, 400 + i);
+	widths_add(&w, 0, 100);
 	widths_costs(&w, costs);
-	assert_float_equal(costs[2], 400, 1e-9);
-	/* A width that is not used is forgotten, slowly. */
-	for (int i = 0; i < 1000; i++)
-		widths_add(&w, 0, 100);
+	assert_float_equal(costs[2], 4, 0.01);
+	/* A wider one costs no less. */
+	widths_add(&w, 3, 50);
+	widths_add(&w, 0, 100);
 	widths_costs(&w, costs);
-	assert_float_equal(costs[0], 100, 1e-9);
-	assert_true(costs[2] < 100 && costs[2] > 10);
+	assert_float_equal(costs[3], costs[2], 0);
+}
+
+/* Passes of a wider tree take @ns, and others give as many tokens in @best_ns. Returns the share of
+ * the time that trying it loses. */
+static double lost(double ns, double best_ns, uint32_t *tries)
+{
+	struct widths_times w;
+	double costs[WIDTHS], all = 0, vain = 0;
+
+	widths_begin(&w, nothing);
+	widths_add(&w, 0, best_ns);
+	widths_add(&w, 1, ns);
+	for (*tries = 0; all < 1e6 * best_ns;) {
+		widths_costs(&w, costs);
+		*tries += costs[1] <= 1;
+		vain += costs[1] <= 1 ? ns - best_ns : 0;
+		all += costs[1] <= 1 ? ns : best_ns;
+		widths_add(&w, costs[1] <= 1, costs[1] <= 1 ? ns : best_ns);
+	}
+	return vain / all;
+}
+
+static void a_slow_width_is_tried_again_and_little_is_lost(void **state)
+{
+	uint32_t tries, before = UINT32_MAX;
+
+	for (double ns = 105; ns < 3000; ns *= 1.7) {
+		double share = lost(ns, 100, &tries);
+
+		print_message("%.1f tokens: %u tries, which lose %.2f %%\n", ns / 100, tries,
+			      100 * share);
+		assert_in_range(tries, 1, before);
+		assert_true(share <= WIDTHS_FORGET);
+		before = tries;
+	}
+}
+
+static void what_was_known_is_where_the_next_begins(void **state)
+{
+	struct widths_times w;
+	double costs[WIDTHS], known[WIDTHS];
+
+	widths_begin(&w, nothing);
+	widths_known(&w, known);
+	assert_memory_equal(known, nothing, sizeof(known));
+	widths_add(&w, 0, 100);
+	widths_add(&w, 2, 350);
+	widths_known(&w, known);
+	assert_float_equal(known[0], 1, 0.02);
+	assert_float_equal(known[2], 3.5, 0.1);
+	assert_true(!known[1] && !known[3]);
+	/* Another session's tokens take longer. Before any, a tree is affordable. */
+	widths_begin(&w, known);
+	widths_costs(&w, costs);
+	assert_float_equal(costs[2], known[2], 0);
+	assert_true(costs[1] > 1 && isfinite(costs[4]));
+	widths_add(&w, 0, 1000);
+	widths_costs(&w, costs);
+	assert_float_equal(costs[2], 3.5, 0.1);
+	/* What was known does not count any more. */
+	widths_add(&w, 2, 2000);
+	widths_add(&w, 0, 1000);
+	widths_costs(&w, costs);
+	assert_float_equal(costs[2], 2, 0.01);
 }
 
 int main(void)
@@ -150,6 +215,8 @@ int main(void)
 		cmocka_unit_test(trust_that_was_lost_can_be_won_again),
 		cmocka_unit_test(plain_decoding_comes_first),
 		cmocka_unit_test(a_cost_is_the_least_of_the_recent_passes),
+		cmocka_unit_test(a_slow_width_is_tried_again_and_little_is_lost),
+		cmocka_unit_test(what_was_known_is_where_the_next_begins),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

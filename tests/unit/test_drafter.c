@@ -12,6 +12,7 @@
 #include <unistd.h>
 #include <cmocka.h>
 
+#include "drafter.h"
 #include "llm_refs.h"
 #include "npu_random.h"
 #include "tiny_model.h"
@@ -349,6 +350,53 @@ static void statistics_are_the_sums_of_the_steps(void **state)
 	llm_engine_close(engine);
 }
 
+/* ---- what passes cost ---- */
+
+/* Generates with a new drafter. Returns what it knew before. */
+static struct widths_times generate_knowing(struct llm_engine *engine, const struct corpus *c)
+{
+	static struct wish w = { .n = 160,
+				 .o = { .max_tokens = 60, .ignore_end = true },
+				 .sampler = { .top_p = 1 } };
+	struct llm_drafter *d =
+		new_drafter(engine, &(struct llm_drafter_options){ .draft = LLM_DRAFT_SAM });
+	struct llm_session *s = ref_session(engine, 512);
+	struct widths_times before = d->times;
+	static struct outcome out;
+
+	memcpy(w.prompt, c->ids, w.n * sizeof(*c->ids));
+	run(engine, s, &w, d, &out);
+	llm_session_free(s);
+	llm_drafter_free(d);
+	return before;
+}
+
+static void what_passes_cost_is_known_to_the_next_drafter(void **state)
+{
+	const struct llm_options virtual_clock = { .model = docs6m, .profile = "sd8gen3" };
+	struct llm_engine *engine = ref_open(docs6m, LLM_PLACE_NPU, 2, 0);
+	struct corpus c = corpus_of(engine);
+	struct widths_times w = generate_knowing(engine, &c);
+	int trees = 0;
+
+	for (int i = 0; i < WIDTHS; i++)
+		assert_true(!w.known[i]);
+	w = generate_knowing(engine, &c);
+	assert_true(w.known[0] > 0);
+	for (int i = 1; i < WIDTHS; i++)
+		trees += w.known[i] > 0;
+	assert_true(trees > 0);
+	llm_engine_close(engine);
+	/* On the virtual clock all know nothing. */
+	assert_int_equal(llm_engine_open(&virtual_clock, &engine), 0);
+	generate_knowing(engine, &c);
+	w = generate_knowing(engine, &c);
+	for (int i = 0; i < WIDTHS; i++)
+		assert_true(!w.known[i]);
+	llm_engine_close(engine);
+	free(c.ids);
+}
+
 static void refuse(struct llm_engine *engine, struct llm_drafter_options o, int err,
 		   const char *word)
 {
@@ -506,6 +554,7 @@ int main(void)
 		cmocka_unit_test(stories_are_the_same),
 		cmocka_unit_test(random_models_say_the_same),
 		cmocka_unit_test(statistics_are_the_sums_of_the_steps),
+		cmocka_unit_test(what_passes_cost_is_known_to_the_next_drafter),
 		cmocka_unit_test(bad_options_are_refused),
 		cmocka_unit_test(another_engines_drafter_is_refused),
 		cmocka_unit_test(answers_are_remembered_by_the_store),
