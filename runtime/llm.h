@@ -354,7 +354,7 @@ const float *llm_tree_logits(const struct llm_session *session, unsigned int nod
 int llm_tree_keep(struct llm_session *session, const uint8_t *path, unsigned int n);
 /*
  * Makes the graphs and memory for trees of up to @n nodes. Else the first tree of a width waits for
- * its graphs: of 1, 8, 16, 32 or 64 rows, of which a tree takes the narrowest that has its nodes.
+ * its graphs: of 1, 2, 4, .. 64 rows, of which a tree takes the narrowest that has its nodes.
  */
 int llm_session_prepare_tree(struct llm_session *session, unsigned int n);
 
@@ -614,7 +614,7 @@ struct llm_drafter;
 /* A pass with which a generation went on. */
 struct llm_draft_step {
 	unsigned int nodes; /* that were evaluated, the root included; 1: a plain token */
-	unsigned int width; /* rows of its graph: 1, 8, 16, 32 or 64 */
+	unsigned int width; /* rows of its graph: 1, 2, 4, .. 64 */
 	unsigned int tokens; /* that it gave, 1..nodes */
 	uint64_t draft_ns; /* the host's time for drafting, and for learning from the result */
 	uint64_t pass_ns; /* on the engine's clock */

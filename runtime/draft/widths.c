@@ -7,7 +7,7 @@
 /* Tokens that a row is believed to cost at most. */
 #define ROW 0.1
 
-const uint32_t widths[WIDTHS] = { 1, 8, 16, 32, 64 };
+const uint32_t widths[WIDTHS] = { 1, 2, 4, 8, 16, 32, 64 };
 
 void widths_begin(struct widths_times *w, const double known[WIDTHS])
 {

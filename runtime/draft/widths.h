@@ -26,10 +26,10 @@
 
 #include <stdint.h>
 
-#define WIDTHS 5
+#define WIDTHS 7
 #define WIDTHS_RECENT 4
 #define WIDTHS_FORGET 0.005
-extern const uint32_t widths[WIDTHS]; /* 1, 8, 16, 32, 64 */
+extern const uint32_t widths[WIDTHS]; /* 1, 2, 4, 8, 16, 32, 64 */
 
 struct widths_times {
 	double row_ns; /* of a row of a long pass; 0: unknown */

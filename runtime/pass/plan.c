@@ -454,11 +454,11 @@ static uint32_t padded(const struct plan_options *o, uint32_t chunk, uint32_t to
 
 uint32_t plan_tree_rows(uint32_t n)
 {
-	uint32_t rows = 8;
+	uint32_t rows = 1;
 
 	while (rows < n)
 		rows *= 2;
-	return n == 1 ? 1 : rows;
+	return rows;
 }
 
 /* Of a token tree. Placement layer has graphs for each matmul, and a GPU none. */

@@ -165,7 +165,7 @@ uint32_t plan_rows(const struct plan_options *o, uint32_t n_ctx);
  * the placement's default.
  */
 uint32_t plan_chunk(const struct plan_options *o, uint32_t n_ctx);
-/* Rows of the static graph for a token tree of @n nodes (CoordGen 3.1): 1, 8, 16, 32 or 64. */
+/* Rows of the static graph for a token tree of @n nodes (CoordGen 3.1): 1, 2, 4, .. 64. */
 uint32_t plan_tree_rows(uint32_t n);
 /*
  * Whether a chunk of a prompt is padded to a static graph of the NPU, of a whole chunk or bucket.

@@ -195,7 +195,7 @@ static void parse(int argc, char **argv)
 
 int main(int argc, char **argv)
 {
-	static const unsigned int nodes[] = { 1, 8, 16, 32, 64 };
+	static const unsigned int nodes[] = { 1, 2, 4, 8, 16, 32, 64 };
 	struct llm_engine *engine;
 
 	parse(argc, argv);

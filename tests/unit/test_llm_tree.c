@@ -456,7 +456,7 @@ static void test_prepared_trees_wait_for_no_graphs(void **state)
 	assert_int_equal(p.s->runner.lanes[SOC_NPU]->graph_ns, graph_ns);
 	llm_session_stats(p.s, &stats);
 	assert_true(stats.tree.trees == 20 && stats.tree.nodes == 210 && stats.tree.ns);
-	assert_int_equal(stats.tree.rows, 1 + 7 * 8 + 8 * 16 + 4 * 32);
+	assert_int_equal(stats.tree.rows, 1 + 2 + 2 * 4 + 4 * 8 + 8 * 16 + 4 * 32);
 	guess_any(&g, 33, 4, p.n_vocab);
 	verify(&p, &g);
 	assert_true(p.s->runner.lanes[SOC_NPU]->graph_ns > graph_ns);
