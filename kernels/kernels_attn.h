@@ -9,10 +9,11 @@
  * it, or left to attn_fold() if other tiles compute the other segments. A tile of several heads
  * takes them in turn, block by block: so it reads the cache in order, whole rows at a time.
  *
- * With a mask, a query's keys are the rows that it leaves, counted without the others. Blocks of
- * rows that all queries attend to are as without one. In those in which the mask or, with a mask, a
- * window begins, the rows of each query's keys are copied to where they would be without the
- * others. A window leaves a query the last of its keys, from w->from on.
+ * With a mask, a query's keys are the rows that it leaves, counted without the others. So a block's
+ * keys before t->pos are the same rows for all queries, which share them as without a mask; those
+ * from there on, its tail, are other rows for each. The scores of all these rows are computed for
+ * all queries, of which a query takes those of its keys, in their order; values of the tail are
+ * added query by query. A window leaves a query the last of its keys, from w->from on.
  *
  * The operations for a query, and so its bits, depend only on its own keys:
  *
@@ -59,24 +60,29 @@ struct attn_work {
 	float *scaled; /* of one head and block of Q8_0: weights times scales [nr_q][ATTN_KEYS] */
 	float *scales; /* of Q8_0's keys [head_dim / 32][ATTN_KEYS] */
 	struct attn_sums now, before; /* of this segment, and of all before it */
-	uint8_t *copy; /* with a mask: a block's rows of one head */
+	float *tail; /* with a mask: scores of the rows from t->pos on, as p */
 	struct attn_ahead k_ahead, v_ahead, no_ahead;
-	uint32_t first, end; /* the block's queries of a head; each attends to some of its keys */
-	/* A query's keys are from .. nr_keys - 1: both not decreasing in first .. end - 1. */
+	uint64_t j0; /* the block's first key */
+	uint32_t first, end; /* the block's queries of a head: others attend to none of its keys */
+	uint32_t shared; /* the block's keys before its tail */
+	bool alike; /* all the block's queries attend to the same of these, from the first one on */
+	/* A query's keys in the block are unseen .. seen - 1. */
+	uint32_t unseen[FW_ATTN_MAX_QUERIES], seen[FW_ATTN_MAX_QUERIES];
+	/* A query's keys are from .. nr_keys - 1. */
 	uint64_t nr_keys[FW_ATTN_MAX_QUERIES], from[FW_ATTN_MAX_QUERIES];
-	uint64_t oldest, newest; /* the least and the greatest of from */
+	uint64_t oldest; /* the least of from */
 	uint64_t masks[FW_ATTN_MAX_QUERIES]; /* with a mask: copied, and the query's own bit set */
 	const float *q[FW_ATTN_MAX_QUERIES]; /* [heads * nr_q] */
 	float scale[FW_ATTN_MAX_QUERIES + 16]; /* of one head */
 	float max[2][FW_ATTN_MAX_QUERIES + 16];
 };
 
-/* Scratch of a tile with keys and values of @dim elements, and @blocks of them. */
-#define ATTN_SCRATCH(dim, blocks)                                               \
-	(((blocks)*ATTN_KEYS + 16 + ATTN_KEYS / 32) * (dim)*4 + 2 * 16384 * 4 + \
-	 FW_ATTN_MAX_QUERIES * (2 * ATTN_KEYS + 2 * 16) * 4)
-_Static_assert(ATTN_SCRATCH(VNPU_MAX_HEAD_DIM, 1) <= FW_SCRATCH_BYTES, "a tile's scratch");
-_Static_assert(ATTN_SCRATCH(VNPU_MASK_HEAD_DIM, 2) <= FW_SCRATCH_BYTES, "with a copy");
+/* Scratch of a tile with keys and values of @dim elements, and @scores of each query and key. */
+#define ATTN_SCRATCH(dim, scores)                                      \
+	((ATTN_KEYS + 16 + ATTN_KEYS / 32) * (dim)*4 + 2 * 16384 * 4 + \
+	 FW_ATTN_MAX_QUERIES * ((scores)*ATTN_KEYS + 2 * 16) * 4)
+_Static_assert(ATTN_SCRATCH(VNPU_MAX_HEAD_DIM, 2) <= FW_SCRATCH_BYTES, "a tile's scratch");
+_Static_assert(ATTN_SCRATCH(VNPU_MASK_HEAD_DIM, 3) <= FW_SCRATCH_BYTES, "with a mask");
 
 /* ---- a block of keys ------------------------------------------------------------------------- */
 
@@ -89,16 +95,16 @@ INLINE void attn_few_scores(uint32_t rows, float *p, const float *const *q, stru
 	}
 }
 
-/* The scores of the block's queries, of a head with queries @q, and of @n keys. */
-static void attn_scores(struct attn_work *w, const float *const *q, struct attn_source k,
+/* The scores @p of the block's queries, of a head with queries @q, and of @n keys. */
+static void attn_scores(struct attn_work *w, float *p, const float *const *q, struct attn_source k,
 			uint32_t n)
 {
 	const struct fw_attn *t = w->t;
 	uint32_t i, rows, dim = t->head_dim;
 
 	if (w->few) {
-		ATTN_TYPED(t->kv_type, attn_few_scores, w->end - w->first,
-			   w->p + w->first * ATTN_KEYS, q + w->first, k, n, w)
+		ATTN_TYPED(t->kv_type, attn_few_scores, w->end - w->first, p + w->first * ATTN_KEYS,
+			   q + w->first, k, n, w)
 		return;
 	}
 	ATTN_TYPED(t->kv_type, attn_transpose, w->block, w->scales, w->rows, w->wide, k.at, k.bytes,
@@ -106,7 +112,7 @@ static void attn_scores(struct attn_work *w, const float *const *q, struct attn_
 	for (i = w->first; i < w->end; i += rows) {
 		rows = w->end - i < ATTN_ROWS ? w->end - i : ATTN_ROWS;
 		switch (rows) {
-			ATTN_CASES6(ATTN_DOT, w->p + i * ATTN_KEYS, q + i, w->block, dim,
+			ATTN_CASES6(ATTN_DOT, p + i * ATTN_KEYS, q + i, w->block, dim,
 				    t->kv_type == VNPU_KV_Q8_0 ? w->scales : NULL)
 		}
 	}
@@ -126,18 +132,17 @@ INLINE struct v16 attn_exp(struct v16 x, struct v16 m)
 	return x;
 }
 
-/* Of the block from @j0 on, query @i of a head attends to the keys from attn_unseen() on, before
- * attn_seen(). */
-static uint32_t attn_unseen(const struct attn_work *w, uint32_t i, uint64_t j0)
+/* Of the block, query @i of a head attends to the keys from w->unseen[i] on, before w->seen[i]; of
+ * these the ones before attn_stop() are not in the tail. */
+static uint32_t attn_stop(const struct attn_work *w, uint32_t i)
 {
-	return w->from[i] > j0 ? (uint32_t)(w->from[i] - j0) : 0;
+	return w->seen[i] < w->shared ? w->seen[i] : w->shared;
 }
 
-static uint32_t attn_seen(const struct attn_work *w, uint32_t i, uint64_t j0)
+/* Whether it attends to any. */
+static bool attn_sees(const struct attn_work *w, uint32_t i)
 {
-	uint64_t n = w->nr_keys[i] - j0;
-
-	return n < ATTN_KEYS ? n : ATTN_KEYS;
+	return w->seen[i] > w->unseen[i];
 }
 
 /* Scales and caps a query's scores @p, of which it attends to those from @begin on, before @n.
@@ -184,22 +189,24 @@ INLINE void attn_weights(float *p, float max, float *total, float scale)
 }
 
 /* Turns the scores of head @h into weights, and sets the scales for the earlier sums. */
-static void attn_softmax(struct attn_work *w, uint32_t h, uint64_t j0)
+static void attn_softmax(struct attn_work *w, uint32_t h)
 {
 	float *max = w->now.max + h * w->t->nr_q;
 	uint32_t i;
 
 	for (i = w->first; i < w->end; i++) {
 		w->scale[i] = max[i];
-		max[i] = attn_greatest(w, w->p + i * ATTN_KEYS, attn_unseen(w, i, j0),
-				       attn_seen(w, i, j0), max[i]);
+		if (attn_sees(w, i))
+			max[i] = attn_greatest(w, w->p + i * ATTN_KEYS, w->unseen[i], w->seen[i],
+					       max[i]);
 	}
 	/* Sixteen at a time: the arrays have room for as many more. */
 	for (i = w->first; i < w->end; i += 16)
 		store16(w->scale + i, attn_exp(load16(w->scale + i), load16(max + i)));
 	for (i = w->first; i < w->end; i++)
-		attn_weights(w->p + i * ATTN_KEYS, max[i], w->now.total + (h * w->t->nr_q + i) * 16,
-			     w->scale[i]);
+		if (attn_sees(w, i))
+			attn_weights(w->p + i * ATTN_KEYS, max[i],
+				     w->now.total + (h * w->t->nr_q + i) * 16, w->scale[i]);
 }
 
 /* The values of @n rows: where they are, or widened to @w->block. */
@@ -250,46 +257,64 @@ static void attn_add_keys(const struct attn_work *w, float *acc, const float *p,
 }
 
 /*
- * Adds elements @d to @end of the values from key @j0 on, weighted by @p, to the sums @acc of @rows
- * queries from @i on: the keys that all of them attend to at once, those before and behind them for
- * each query. A value that a query does not attend to must not be multiplied, not even by weight 0.
+ * Adds elements @d to @end of the block's values before the tail, weighted by @p, to the sums @acc
+ * of @rows queries from @i on: the keys that all of them attend to at once, those before and behind
+ * them for each query. A value that a query does not attend to must not be multiplied, not even by
+ * weight 0.
  */
-static void attn_add_rows(struct attn_work *w, uint32_t rows, uint32_t i, float *acc, uint64_t j0,
+static void attn_add_rows(struct attn_work *w, uint32_t rows, uint32_t i, float *acc,
 			  const float *p, const struct attn_values *v, uint32_t d, uint32_t end)
 {
 	static const float ones[ATTN_FEW] = { 1, 1, 1, 1, 1, 1, 1, 1 };
-	uint32_t begin = attn_unseen(w, i + rows - 1, j0), stop = attn_seen(w, i, j0), k;
+	uint32_t begin = 0, stop = ATTN_KEYS, k, from[ATTN_FEW], to[ATTN_FEW];
 	const float *scale = w->scale + i;
 	struct attn_values at = *v;
 
+	for (k = 0; k < rows; k++) {
+		from[k] = w->unseen[i + k];
+		to[k] = attn_stop(w, i + k);
+		begin = from[k] > begin ? from[k] : begin;
+		stop = to[k] < stop ? to[k] : stop;
+	}
 	begin = begin < stop ? begin : stop;
 	if (begin) {
 		attn_weigh(rows, acc, w->wide, scale, p, 0, v, d, end);
 		for (k = 0; k < rows; k++)
-			attn_add_keys(w, acc + k * w->wide, p + k * ATTN_KEYS,
-				      attn_unseen(w, i + k, j0), begin, v, d, end);
+			attn_add_keys(w, acc + k * w->wide, p + k * ATTN_KEYS, from[k], begin, v, d,
+				      end);
 		scale = ones;
 		at.rows += begin * v->row_bytes;
 	}
 	if (begin < stop || !begin)
 		attn_weigh(rows, acc, w->wide, scale, p + begin, stop - begin, &at, d, end);
-	for (k = 0; k < rows; k++) {
-		uint32_t from = attn_unseen(w, i + k, j0);
+	for (k = 0; k < rows; k++)
+		attn_add_keys(w, acc + k * w->wide, p + k * ATTN_KEYS,
+			      from[k] > stop ? from[k] : stop, to[k], v, d, end);
+}
 
-		attn_add_keys(w, acc + k * w->wide, p + k * ATTN_KEYS, from > stop ? from : stop,
-			      attn_seen(w, i + k, j0), v, d, end);
-	}
+/* How many of the block's queries from @i on, of at most @most, attend to some of its keys. */
+static uint32_t attn_run(const struct attn_work *w, uint32_t i, uint32_t most)
+{
+	uint32_t n = 0;
+
+	while (n < most && i + n < w->end && attn_sees(w, i + n))
+		n++;
+	return n;
 }
 
 /* The same for all queries of a head that the block has. */
-static void attn_add(struct attn_work *w, float *acc, uint64_t j0, const float *p,
-		     const struct attn_values *v, uint32_t d, uint32_t end)
+static void attn_add(struct attn_work *w, float *acc, const float *p, const struct attn_values *v,
+		     uint32_t d, uint32_t end)
 {
 	uint32_t most = w->few ? ATTN_FEW : ATTN_ROWS, i, rows;
 
-	for (i = w->first; i < w->end; i += rows) {
-		rows = w->end - i < most ? w->end - i : most;
-		attn_add_rows(w, rows, i, acc + i * w->wide, j0, p + i * ATTN_KEYS, v, d, end);
+	for (i = w->first; i < w->end; i += rows ? rows : 1) {
+		rows = attn_run(w, i, most);
+		if (w->alike)
+			attn_weigh(rows, acc + i * w->wide, w->wide, w->scale + i,
+				   p + i * ATTN_KEYS, attn_stop(w, i), v, d, end);
+		else if (rows)
+			attn_add_rows(w, rows, i, acc + i * w->wide, p + i * ATTN_KEYS, v, d, end);
 	}
 }
 
@@ -307,31 +332,116 @@ static void attn_scale(struct attn_work *w, struct attn_source v, uint32_t n)
 	}
 }
 
-/* The weights of the keys from @j0 on, which are rows @k, for the block's queries of head @h. */
-static void attn_block_keys(struct attn_work *w, uint32_t h, uint64_t j0, struct attn_source k)
+/* The lowest @n bits. */
+INLINE uint64_t attn_below(uint64_t n)
 {
-	attn_scores(w, w->q + h * w->t->nr_q, k, attn_seen(w, w->end - 1, j0));
-	attn_softmax(w, h, j0);
+	return n < 64 ? (1ull << n) - 1 : ~0ull;
 }
 
-/* And their values, rows @v. */
-static void attn_block_values(struct attn_work *w, uint32_t h, uint64_t j0, struct attn_source v)
-{
-	const struct fw_attn *t = w->t;
-	float *acc = w->now.acc + (size_t)h * t->nr_q * w->wide;
-	uint32_t n = attn_seen(w, w->end - 1, j0), d;
-	struct attn_values values = attn_values(w, v, n);
+/* ---- tails ----------------------------------------------------------------------------------- */
 
-	if (t->kv_type != VNPU_KV_Q8_0) {
-		attn_add(w, acc, j0, w->p, &values, 0, w->wide);
-		return;
-	}
-	for (d = 0; d < t->head_dim; d += VNPU_Q8_0_VALUES) {
-		attn_scale(w, v, n);
-		attn_add(w, acc, j0, w->scaled, &values, d, d + VNPU_Q8_0_VALUES);
-		v.at += VNPU_Q8_0_BYTES;
+/* Rows from t->pos on that the block's queries may attend to. */
+static uint32_t attn_tail_rows(const struct attn_work *w)
+{
+	return (uint32_t)((w->t->first + w->end - 1) / w->t->group + 1);
+}
+
+/* The rows from t->pos on that are query @i's keys from number @key of the block's tail on. */
+static uint64_t attn_tail_mask(const struct attn_work *w, uint32_t i, uint32_t key)
+{
+	uint64_t mask = w->masks[i], skip = w->j0 + key - w->t->pos;
+
+	for (; skip && mask; skip--)
+		mask &= mask - 1;
+	return mask;
+}
+
+/* Takes the scores of each query's keys in the tail from those of all its rows. */
+static void attn_take_tail(struct attn_work *w)
+{
+	for (uint32_t i = w->first; i < w->end; i++) {
+		uint32_t seen = attn_sees(w, i) ? w->seen[i] : 0, key = w->shared;
+		uint64_t mask = attn_tail_mask(w, i, key);
+
+		for (; key < seen; key++, mask &= mask - 1)
+			w->p[i * ATTN_KEYS + key] =
+				w->tail[i * ATTN_KEYS + (uint32_t)__builtin_ctzll(mask)];
 	}
 }
+
+/* How many rows follow each other from the first one of @mask on. */
+static uint32_t attn_neighbours(uint64_t mask)
+{
+	uint64_t others = ~(mask >> __builtin_ctzll(mask));
+
+	return others ? (uint32_t)__builtin_ctzll(others) : 64;
+}
+
+/* Adds elements @d to @end of query @i's values in the tail, which is rows @v, weighted by @p. */
+static void attn_add_tail(struct attn_work *w, uint32_t i, float *acc, const float *p,
+			  const struct attn_values *v, uint32_t d, uint32_t end)
+{
+	uint32_t unseen = w->unseen[i], seen = w->seen[i], row, n;
+	uint32_t key = unseen > w->shared ? unseen : w->shared;
+	uint64_t mask = attn_tail_mask(w, i, key);
+	struct attn_values at = *v;
+	const float one = 1;
+
+	for (; key < seen; key += n, mask &= ~(attn_below(n) << row)) {
+		row = (uint32_t)__builtin_ctzll(mask);
+		n = attn_neighbours(mask);
+		n = n < seen - key ? n : seen - key;
+		at.rows = v->rows + row * v->row_bytes;
+		attn_weigh(1, acc, w->wide, &one, p + key, n, &at, d, end);
+	}
+}
+
+/* The same of Q8_0: the weights times the @scales of the rows' values in these elements. */
+static void attn_add_scaled_tail(struct attn_work *w, uint32_t i, float *acc, const float *scales,
+				 const struct attn_values *v, uint32_t d)
+{
+	uint32_t seen = w->seen[i], key = w->shared;
+	uint64_t mask = attn_tail_mask(w, i, key);
+	float *p = w->scaled + i * ATTN_KEYS;
+
+	for (; key < seen; key++, mask &= mask - 1)
+		p[key] = w->p[i * ATTN_KEYS + key] * scales[__builtin_ctzll(mask)];
+	attn_add_tail(w, i, acc, p, v, d, d + VNPU_Q8_0_VALUES);
+}
+
+/* Sets @scales to those of a block of @rows rows of values. */
+static void attn_tail_scales(float *scales, struct attn_source v, uint32_t rows)
+{
+	for (uint32_t i = 0; i < rows; i += LANES, v.at += LANES * v.bytes)
+		store(scales + i,
+		      load_scales_part(v.at, v.bytes, rows - i < LANES ? rows - i : LANES));
+}
+
+/* Adds the values of the tail, which are among rows @v. */
+static void attn_add_tails(struct attn_work *w, float *acc, struct attn_source v)
+{
+	const bool scaled = w->t->kv_type == VNPU_KV_Q8_0;
+	uint32_t part = scaled ? VNPU_Q8_0_VALUES : w->wide, rows = attn_tail_rows(w), d, i;
+	struct attn_values values = attn_values(w, v, rows);
+	float scales[ATTN_KEYS];
+
+	values.ahead = &w->no_ahead;
+	for (d = 0; d < w->wide; d += part, v.at += VNPU_Q8_0_BYTES) {
+		if (scaled)
+			attn_tail_scales(scales, v, rows);
+		for (i = w->first; i < w->end; i++) {
+			if (!attn_sees(w, i))
+				continue;
+			if (scaled)
+				attn_add_scaled_tail(w, i, acc + i * w->wide, scales, &values, d);
+			else
+				attn_add_tail(w, i, acc + i * w->wide, w->p + i * ATTN_KEYS,
+					      &values, d, d + part);
+		}
+	}
+}
+
+/* ---- blocks ---------------------------------------------------------------------------------- */
 
 /* Row @row of head @h of a cache. */
 static struct attn_source attn_row(const struct fw_attn *t, const void *cache, size_t row_bytes,
@@ -342,75 +452,84 @@ static struct attn_source attn_row(const struct fw_attn *t, const void *cache, s
 				     row_bytes };
 }
 
-/* A block of rows that all queries attend to, but for those before the first and after the last of
- * each. */
-static void attn_plain_block(struct attn_work *w, uint64_t j0)
+/* The weights of the block's keys for its queries of head @h. */
+static void attn_block_keys(struct attn_work *w, uint32_t h)
 {
 	const struct fw_attn *t = w->t;
+	const float *const *q = w->q + h * t->nr_q;
+	uint32_t n = attn_stop(w, w->end - 1);
 
+	if (n)
+		attn_scores(w, w->p, q, attn_row(t, t->k, t->k_row_bytes, h, w->j0), n);
+	if (w->shared < ATTN_KEYS) {
+		attn_scores(w, w->tail, q, attn_row(t, t->k, t->k_row_bytes, h, t->pos),
+			    attn_tail_rows(w));
+		attn_take_tail(w);
+	}
+	attn_softmax(w, h);
+}
+
+/* Adds the values before the tail. */
+static void attn_add_shared(struct attn_work *w, float *acc, struct attn_source v)
+{
+	const bool scaled = w->t->kv_type == VNPU_KV_Q8_0;
+	uint32_t part = scaled ? VNPU_Q8_0_VALUES : w->wide, n = attn_stop(w, w->end - 1), d;
+	struct attn_values values = attn_values(w, v, n);
+
+	for (d = 0; d < w->wide; d += part, v.at += VNPU_Q8_0_BYTES) {
+		if (scaled)
+			attn_scale(w, v, n);
+		attn_add(w, acc, scaled ? w->scaled : w->p, &values, d, d + part);
+	}
+}
+
+/* The values of head @h, by their keys' weights. */
+static void attn_block_values(struct attn_work *w, uint32_t h)
+{
+	const struct fw_attn *t = w->t;
+	float *acc = w->now.acc + (size_t)h * t->nr_q * w->wide;
+
+	attn_add_shared(w, acc, attn_row(t, t->v, t->v_row_bytes, h, w->j0));
+	if (w->shared < ATTN_KEYS)
+		attn_add_tails(w, acc, attn_row(t, t->v, t->v_row_bytes, h, t->pos));
+}
+
+/* What the queries see of the block from @j0 on. */
+static void attn_see_block(struct attn_work *w, uint64_t j0)
+{
+	uint64_t pos = w->t->pos, nr;
+
+	w->j0 = j0;
+	w->shared = ATTN_KEYS;
+	if (w->t->mask && j0 + ATTN_KEYS > pos)
+		w->shared = j0 < pos ? (uint32_t)(pos - j0) : 0;
+	for (uint32_t i = 0; i < w->t->nr_q; i++) {
+		nr = w->nr_keys[i] > j0 ? w->nr_keys[i] - j0 : 0;
+		w->seen[i] = nr < ATTN_KEYS ? (uint32_t)nr : ATTN_KEYS;
+		nr = w->from[i] > j0 ? w->from[i] - j0 : 0;
+		w->unseen[i] = nr < ATTN_KEYS ? (uint32_t)nr : ATTN_KEYS;
+	}
 	w->first = 0;
-	w->end = t->nr_q;
-	while (w->nr_keys[w->first] <= j0)
+	w->end = w->t->nr_q;
+	while (w->first < w->end && !attn_sees(w, w->first))
 		w->first++;
-	while (w->from[w->end - 1] >= j0 + ATTN_KEYS)
+	while (w->first < w->end && !attn_sees(w, w->end - 1))
 		w->end--;
-	if (w->first >= w->end)
-		return;
-	for (uint32_t h = 0; h < t->heads; h++) {
-		attn_block_keys(w, h, j0, attn_row(t, t->k, t->k_row_bytes, h, j0));
-		attn_block_values(w, h, j0, attn_row(t, t->v, t->v_row_bytes, h, j0));
+	w->alike = true;
+	for (uint32_t i = w->first; i < w->end; i++)
+		w->alike &= !w->unseen[i] && attn_stop(w, i) == attn_stop(w, w->first);
+}
+
+static void attn_block(struct attn_work *w, uint64_t j0)
+{
+	attn_see_block(w, j0);
+	for (uint32_t h = 0; h < w->t->heads && w->first < w->end; h++) {
+		attn_block_keys(w, h);
+		attn_block_values(w, h);
 	}
 }
 
 /* ---- masks ----------------------------------------------------------------------------------- */
-
-/* The lowest @n bits. */
-INLINE uint64_t attn_below(uint64_t n)
-{
-	return n < 64 ? (1ull << n) - 1 : ~0ull;
-}
-
-/* Copies the rows of head @h of a cache that are the keys from @j0 on of the block's queries. */
-static struct attn_source attn_copy(struct attn_work *w, const void *cache, size_t row_bytes,
-				    uint32_t h, uint64_t j0)
-{
-	const struct fw_attn *t = w->t;
-	size_t bytes = VNPU_KV_BYTES(t->kv_type, t->head_dim);
-	uint64_t mask = w->masks[w->first], skip = j0 > t->pos ? j0 - t->pos : 0, row;
-	uint32_t n = attn_seen(w, w->first, j0), j;
-
-	for (; skip; skip--)
-		mask &= mask - 1;
-	for (j = 0; j < n; j++) {
-		row = j0 + j;
-		if (row >= t->pos) {
-			row = t->pos + (uint64_t)__builtin_ctzll(mask);
-			mask &= mask - 1;
-		}
-		memcpy(w->copy + j * bytes, attn_row(t, cache, row_bytes, h, row).at, bytes);
-	}
-	return (struct attn_source){ w->copy, bytes };
-}
-
-/* A block that the mask or a window behind it is about: the queries of a row attend to the same
- * keys. */
-static void attn_masked_block(struct attn_work *w, uint64_t j0)
-{
-	const struct fw_attn *t = w->t;
-	uint32_t h, left;
-
-	w->k_ahead = w->v_ahead = w->no_ahead;
-	for (w->first = 0; w->first < t->nr_q; w->first = w->end) {
-		left = t->group - (uint32_t)((t->first + w->first) % t->group);
-		w->end = left < t->nr_q - w->first ? w->first + left : t->nr_q;
-		if (w->nr_keys[w->first] <= j0 || w->from[w->first] >= j0 + ATTN_KEYS)
-			continue;
-		for (h = 0; h < t->heads; h++) {
-			attn_block_keys(w, h, j0, attn_copy(w, t->k, t->k_row_bytes, h, j0));
-			attn_block_values(w, h, j0, attn_copy(w, t->v, t->v_row_bytes, h, j0));
-		}
-	}
-}
 
 /* What the mask lets row @row attend to: rows behind t->pos, its own included. The mask may change
  * while it is read. */
@@ -434,7 +553,6 @@ static void attn_see(struct attn_work *w)
 	uint64_t row, last = UINT64_MAX;
 
 	w->oldest = UINT64_MAX;
-	w->newest = 0;
 	for (uint32_t i = 0; i < t->nr_q; i++, last = row) {
 		row = (t->first + i) / t->group;
 		w->nr_keys[i] = t->pos + row + 1;
@@ -444,7 +562,6 @@ static void attn_see(struct attn_work *w)
 		}
 		w->from[i] = attn_from(t, w->nr_keys[i]);
 		w->oldest = w->from[i] < w->oldest ? w->from[i] : w->oldest;
-		w->newest = w->from[i] > w->newest ? w->from[i] : w->newest;
 	}
 }
 
@@ -486,10 +603,7 @@ static void attn_segment(struct attn_work *w, uint64_t segment, uint64_t end)
 			continue;
 		w->k_ahead = attn_next(t, t->k, t->k_row_bytes, j0 + ATTN_KEYS, end);
 		w->v_ahead = attn_next(t, t->v, t->v_row_bytes, j0 + ATTN_KEYS, end);
-		if (t->mask && (j0 + ATTN_KEYS > t->pos || j0 < w->newest))
-			attn_masked_block(w, j0);
-		else
-			attn_plain_block(w, j0);
+		attn_block(w, j0);
 	}
 }
 
@@ -598,7 +712,7 @@ static void attn_begin(struct attn_work *w, const struct fw_attn *t, float *scra
 	w->before.total = w->before.acc + (size_t)queries * w->wide;
 	w->now.max = w->max[0];
 	w->before.max = w->max[1];
-	w->copy = (uint8_t *)(w->before.total + queries * 16);
+	w->tail = w->before.total + queries * 16;
 	attn_see(w);
 	for (h = 0; h < t->heads; h++)
 		for (i = 0; i < t->nr_q; i++)
