@@ -55,6 +55,7 @@ static int drafter_retrieval(struct llm_drafter *d)
 		return err;
 	retrieval_free(d->retrieval);
 	d->retrieval = made;
+	d->ahead = false;
 	calibrated_free(d->calibrated);
 	d->calibrated = NULL;
 	return 0;
@@ -311,6 +312,16 @@ static int store_candidates(struct llm_drafter *d, const struct positions *p, si
 	return err;
 }
 
+int drafter_read(struct llm_drafter *d, const int32_t *ids, size_t n)
+{
+	const struct automaton *context = retrieval_context(d->retrieval);
+	size_t known =
+		d->ahead && n && automaton_token(context, automaton_tokens(context) - 1) == ids[0];
+
+	d->ahead = false;
+	return retrieval_read(d->retrieval, ids + known, n - known);
+}
+
 static int eval_calibrating(struct llm_drafter *d, struct llm_session *s, const int32_t *prompt,
 			    size_t n)
 {
@@ -323,7 +334,7 @@ static int eval_calibrating(struct llm_drafter *d, struct llm_session *s, const 
 					  &p);
 	start_ns = engine_now_ns();
 	if (!err)
-		err = retrieval_read(d->retrieval, prompt, n);
+		err = drafter_read(d, prompt, n);
 	if (!err)
 		err = store_candidates(d, &p, n);
 	d->stats.store_ns += engine_now_ns() - start_ns;
@@ -342,7 +353,7 @@ static int eval_prompt(struct llm_drafter *d, struct llm_session *s, const int32
 		return eval_calibrating(d, s, prompt, n);
 	if (!err)
 		err = llm_session_eval(s, prompt, n);
-	return err ? err : retrieval_read(d->retrieval, prompt, n);
+	return err ? err : drafter_read(d, prompt, n);
 }
 
 static int learn_prompt(struct llm_drafter *d, struct llm_session *s, const int32_t *prompt,

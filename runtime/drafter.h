@@ -26,6 +26,9 @@ struct llm_drafter {
 	bool calibrates, reuses;
 	/* The tokens that sessions have evaluated, prompts and answers. */
 	struct retrieval *retrieval;
+	/* The last of them was read for a pass that has not succeeded. If it comes again, it is the
+	 * same one. */
+	bool ahead;
 	struct calibrated *calibrated; /* of the same tokens; NULL: no prompt yet */
 	struct automaton *history; /* NULL: none */
 	struct history_store store;
@@ -48,6 +51,9 @@ struct llm_drafter {
 
 /* Evaluates a prompt as llm_session_eval() does, and learns from it; @n may be 0. */
 int drafter_prompt(struct llm_drafter *d, struct llm_session *s, const int32_t *prompt, size_t n);
+
+/* The next tokens of the context. 0 or the error of retrieval_read(). */
+int drafter_read(struct llm_drafter *d, const int32_t *ids, size_t n);
 
 /* Drafts and evaluates d->tree, whose root is @token, of at most @most nodes: if it has one node as
  * llm_session_eval(), else as llm_verify_tree(). */

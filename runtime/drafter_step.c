@@ -92,10 +92,11 @@ static int evaluate(struct llm_session *s, const struct token_tree *t)
 int drafter_step(struct llm_drafter *d, struct llm_session *s, int32_t token, uint32_t most)
 {
 	uint64_t start_ns = engine_now_ns(), pass_ns;
-	int err = retrieval_read(d->retrieval, &token, 1);
+	int err = drafter_read(d, &token, 1);
 
 	if (err)
 		return err;
+	d->ahead = true;
 	draft(d, token, most < LLM_MAX_TREE ? most : LLM_MAX_TREE);
 	d->step = (struct llm_draft_step){
 		.nodes = d->tree.n,
@@ -105,6 +106,7 @@ int drafter_step(struct llm_drafter *d, struct llm_session *s, int32_t token, ui
 	pass_ns = llm_session_now_ns(s);
 	err = evaluate(s, &d->tree);
 	d->step.pass_ns = llm_session_now_ns(s) - pass_ns;
+	d->ahead = err || d->tree.n > 1;
 	if (!err)
 		widths_add(&d->times, d->width, (double)d->step.pass_ns);
 	return err;
@@ -205,6 +207,7 @@ int drafter_keep(struct llm_drafter *d, struct llm_session *s, const uint8_t *pa
 	if (d->tree.n > 1)
 		err = llm_tree_keep(s, path, n);
 	kept_ns = engine_now_ns();
+	d->ahead = err;
 	if (!err)
 		err = learn(d, path, n, next);
 	d->step.tokens = n;

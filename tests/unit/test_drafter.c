@@ -397,6 +397,46 @@ static void what_passes_cost_is_known_to_the_next_drafter(void **state)
 	free(c.ids);
 }
 
+/* ---- passes that fail ---- */
+
+static void a_token_whose_pass_failed_is_read_once(void **state)
+{
+	struct llm_engine *engine = ref_open(docs6m, LLM_PLACE_CPU, 1, 0);
+	struct llm_drafter *d =
+		new_drafter(engine, &(struct llm_drafter_options){ .draft = LLM_DRAFT_COORDGEN });
+	static const int32_t prompt[] = { 1, 300, 301, 302, 300, 301, 302, 300 };
+	const size_t n = sizeof(prompt) / sizeof(prompt[0]);
+	struct llm_session *s = ref_session(engine, n);
+	const int32_t token = 301, other = 302;
+	struct llm_drafter_stats stats;
+
+	assert_int_equal(drafter_prompt(d, s, prompt, n), 0);
+	for (int i = 0; i < 2; i++)
+		assert_int_equal(drafter_step(d, s, token, 1), -ENOSPC);
+	llm_drafter_stats(d, &stats);
+	assert_int_equal(stats.context_tokens, n + 1);
+	/* The chat goes on with it when there is room. */
+	assert_int_equal(llm_session_truncate(s, 4), 0);
+	assert_int_equal(drafter_prompt(d, s, &token, 1), 0);
+	llm_drafter_stats(d, &stats);
+	assert_int_equal(stats.context_tokens, n + 1);
+	/* A prompt may begin with the token that is read already: these are two. */
+	assert_int_equal(drafter_prompt(d, s, &token, 1), 0);
+	llm_drafter_stats(d, &stats);
+	assert_int_equal(stats.context_tokens, n + 2);
+	/* After a failure, another token is another. */
+	assert_int_equal(llm_session_truncate(s, 4), 0);
+	assert_int_equal(drafter_prompt(d, s, prompt + 4, 4), 0);
+	assert_int_equal(drafter_step(d, s, token, 1), -ENOSPC);
+	assert_int_equal(llm_session_truncate(s, 4), 0);
+	assert_int_equal(drafter_prompt(d, s, &other, 1), 0);
+	llm_drafter_stats(d, &stats);
+	assert_int_equal(stats.context_tokens, n + 2 + 4 + 2);
+	llm_session_free(s);
+	llm_drafter_free(d);
+	llm_engine_close(engine);
+}
+
 static void refuse(struct llm_engine *engine, struct llm_drafter_options o, int err,
 		   const char *word)
 {
@@ -555,6 +595,7 @@ int main(void)
 		cmocka_unit_test(random_models_say_the_same),
 		cmocka_unit_test(statistics_are_the_sums_of_the_steps),
 		cmocka_unit_test(what_passes_cost_is_known_to_the_next_drafter),
+		cmocka_unit_test(a_token_whose_pass_failed_is_read_once),
 		cmocka_unit_test(bad_options_are_refused),
 		cmocka_unit_test(another_engines_drafter_is_refused),
 		cmocka_unit_test(answers_are_remembered_by_the_store),
