@@ -12,7 +12,7 @@
  *		reuse_step(&r, drafted);
  *		reuse_grow(&r, &growth);
  *		... pick a tree, evaluate it ...
- *		n = token_tree_accept(&tree, next, path);
+ *		... its accepted path [n], by token_tree_child() ...
  *		reuse_keep(&r, &tree, path, n, confidence);
  *	}
  *

@@ -49,17 +49,6 @@ uint32_t tree_add(struct tree_growth *g, uint32_t node, int32_t token, double p)
 	return g->n++;
 }
 
-size_t tree_add_draft(struct tree_growth *g, uint32_t node, const int32_t *draft, size_t n,
-		      double p)
-{
-	for (size_t i = 0; i < n; i++) {
-		node = tree_add(g, node, draft[i], p);
-		if (node == TREE_NONE)
-			return i;
-	}
-	return n;
-}
-
 /* ---- picking ---- */
 
 /* A node before those that are less probable, and as probable ones that came later: its parent is
@@ -173,15 +162,6 @@ uint32_t token_tree_child(const struct token_tree *t, uint32_t node, int32_t tok
 		if (t->parents[i] == node && t->tokens[i] == token)
 			return i;
 	return TREE_NONE;
-}
-
-uint32_t token_tree_accept(const struct token_tree *t, const int32_t *next, uint8_t *path)
-{
-	uint32_t n = 0;
-
-	for (uint32_t node = 0; node != TREE_NONE; node = token_tree_child(t, node, next[node]))
-		path[n++] = (uint8_t)node;
-	return n;
 }
 
 uint32_t token_tree_moves(const uint8_t *path, uint32_t n, struct tree_move *moves)

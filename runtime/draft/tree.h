@@ -6,11 +6,11 @@
  *	struct token_tree t;
  *
  *	tree_begin(&g, last_token);
- *	tree_add_draft(&g, 0, draft, n, 0.8);	as often as needed; drafts share their beginnings
+ *	node = tree_add(&g, node, id, 0.8);	as often as needed; drafts share their beginnings
  *	tree_pick(&g, 16, &t);
  *	... evaluate t.n tokens at positions pos + depth; node i sees its ancestors ...
- *	n = token_tree_accept(&t, next, path);
- *	... the path's tokens are accepted; next[path[n - 1]] is the token behind them ...
+ *	while ((node = token_tree_child(&t, node, id)) != TREE_NONE)
+ *		... @id, which the model puts behind the node before, is accepted ...
  *	n = token_tree_moves(path, n, moves);
  *	... move rows of the KV cache, then truncate it to pos + n ...
  *
@@ -53,11 +53,6 @@ void tree_begin(struct tree_growth *g, int32_t token);
  */
 uint32_t tree_add(struct tree_growth *g, uint32_t node, int32_t token, double p);
 
-/* Adds a draft behind @node; each token follows with probability @p. Returns how many tokens are in
- * the growth now: fewer than @n if it is full. */
-size_t tree_add_draft(struct tree_growth *g, uint32_t node, const int32_t *draft, size_t n,
-		      double p);
-
 /* In depth-first order, the more probable child first: each node follows its parent, and a path
  * that is accepted is often a beginning of the tree. */
 struct token_tree {
@@ -85,12 +80,6 @@ uint32_t tree_pick_best(const struct tree_growth *g, const uint32_t *n, const do
 /* The child of @node with @token, or TREE_NONE: for samplers, which draw a node's next token only
  * when the node has been accepted. */
 uint32_t token_tree_child(const struct token_tree *t, uint32_t node, int32_t token);
-
-/*
- * The accepted path, from the root on, by the token @next [t->n] that the model puts behind each
- * node: @path [at most t->n] of nodes. Returns its length, at least 1.
- */
-uint32_t token_tree_accept(const struct token_tree *t, const int32_t *next, uint8_t *path);
 
 /*
  * Rows of a tree's part of the KV cache that are to be moved: @rows of them from @from on to @to.

@@ -17,6 +17,7 @@
 #include "npu_random.h"
 #include "retrieval.h"
 #include "reuse.h"
+#include "tree_drafts.h"
 
 #define PROMPT 80
 #define ANSWER 120
@@ -137,7 +138,7 @@ static void generate(struct session *s)
 
 		draft(s, &t);
 		evaluate(s, &t, next, confidence);
-		n = token_tree_accept(&t, next, path);
+		n = accept_path(&t, next, path);
 		if (s->reuses)
 			reuse_keep(&s->reuse, &t, path, n, confidence);
 		accept(s, &t, next, path, n);

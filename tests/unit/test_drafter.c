@@ -13,11 +13,10 @@
 #include <cmocka.h>
 
 #include "drafter.h"
+#include "llm_generation.h"
 #include "llm_refs.h"
 #include "npu_random.h"
-#include "tiny_model.h"
 
-#define MAX_TOKENS 96
 #define MAX_PROMPT 300
 
 static char docs6m[512];
@@ -72,24 +71,12 @@ static size_t make_prompt(const struct llm_engine *engine, const struct corpus *
 
 struct outcome {
 	struct llm_generate_result result;
-	int32_t ids[MAX_TOKENS];
-	char text[8192];
-	size_t bytes;
-	uint64_t stop_after; /* tokens, then the callback ends it; 0: never */
+	struct record said;
+	int32_t ids[RECORD_TOKENS];
 	unsigned int n_past;
 	int32_t draw; /* the sampler's next from the logits at the end */
 	float logits[REF_MAX_VOCAB];
 };
-
-static int take(void *ud, const struct llm_generated *token)
-{
-	struct outcome *o = ud;
-
-	assert_in_range(o->bytes + token->text_bytes, 0, sizeof(o->text) - 1);
-	memcpy(o->text + o->bytes, token->text, token->text_bytes);
-	o->bytes += token->text_bytes;
-	return token->id >= 0 && token->n + 1 == o->stop_after;
-}
 
 /* What to generate. */
 struct wish {
@@ -108,11 +95,11 @@ static void run(const struct llm_engine *engine, struct llm_session *s, const st
 	struct llm_sampler *sampler;
 
 	memset(out, 0, sizeof(*out));
-	out->stop_after = w->stop_after;
+	out->said.stop_after = w->stop_after;
 	assert_int_equal(llm_sampler_create(&w->sampler, n_vocab, &sampler), 0);
 	o.sampler = w->sampler.temperature > 0 ? sampler : NULL;
-	o.token = take;
-	o.ud = out;
+	o.token = record;
+	o.ud = &out->said;
 	o.ids = out->ids;
 	o.drafter = drafter;
 	if (llm_generate(s, w->prompt, w->n, &o, &out->result))
@@ -130,7 +117,7 @@ static void check_same(const struct outcome *want, const struct outcome *got)
 	assert_int_equal(got->result.ended, want->result.ended);
 	assert_int_equal(got->result.stop, want->result.stop);
 	assert_int_equal(got->result.last, want->result.last);
-	assert_string_equal(got->text, want->text);
+	assert_string_equal(got->said.text, want->said.text);
 	assert_int_equal(got->n_past, want->n_past);
 	assert_memory_equal(got->logits, want->logits, sizeof(want->logits));
 	assert_int_equal(got->draw, want->draw);
@@ -148,7 +135,7 @@ static void wish_for_something(struct wish *w)
 		.seed = random_u32(),
 	};
 	w->o = (struct llm_generate_options){
-		.max_tokens = random_in(0, 9) ? random_in(1, MAX_TOKENS) : random_in(0, 2),
+		.max_tokens = random_in(0, 9) ? random_in(1, RECORD_TOKENS) : random_in(0, 2),
 		.ignore_end = random_in(0, 1),
 		.stops = stops,
 		.nr_stops = random_in(0, 2) ? 0 : random_in(1, 3),
@@ -262,23 +249,6 @@ static void stories_are_the_same(void **state)
 	free(c.ids);
 	llm_engine_close(engine);
 }
-
-static const struct tiny_config tiny = {
-	.arch = "llama",
-	.n_layer = 2,
-	.n_embd = 64,
-	.n_head = 4,
-	.n_head_kv = 2,
-	.head_dim = 16,
-	.n_ff = 96,
-	.n_vocab = 300,
-	.n_ctx = 1024,
-	.rot_dim = 16,
-	.untied = true,
-	.eps = 1e-5,
-	.freq_base = 10000,
-	.rope_scale = 1,
-};
 
 static void random_models_say_the_same(void **state)
 {

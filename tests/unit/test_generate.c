@@ -15,53 +15,12 @@
 #include <cmocka.h>
 
 #include "generate_text.h"
-#include "llm.h"
+#include "llm_generation.h"
 #include "llm_refs.h"
-#include "tiny_model.h"
 
-#define MAX_TOKENS 64
 #define END_ID 2
 
 static char docs6m[512];
-
-/* ---- calls of the callback ------------------------------------------------------------------- */
-
-/* All calls of one generation. */
-struct record {
-	int32_t ids[MAX_TOKENS];
-	uint64_t at_ns[MAX_TOKENS];
-	size_t text_end[MAX_TOKENS]; /* bytes of text after each token */
-	uint64_t n;
-	char text[4096];
-	size_t bytes;
-	bool ended; /* there was a call with id -1 */
-	size_t rest; /* its bytes */
-	uint64_t stop_after; /* tokens; 0: never */
-};
-
-static int record(void *ud, const struct llm_generated *token)
-{
-	struct record *r = ud;
-
-	assert_false(r->ended);
-	assert_in_range(r->bytes + token->text_bytes, 0, sizeof(r->text) - 1);
-	memcpy(r->text + r->bytes, token->text, token->text_bytes);
-	r->bytes += token->text_bytes;
-	assert_int_equal(token->n, r->n);
-	if (token->id < 0) {
-		assert_int_equal(token->id, -1);
-		assert_true(token->text_bytes > 0);
-		r->ended = true;
-		r->rest = token->text_bytes;
-		return 1;
-	}
-	assert_in_range(r->n, 0, MAX_TOKENS - 1);
-	assert_true(!r->n || token->at_ns >= r->at_ns[r->n - 1]);
-	r->at_ns[r->n] = token->at_ns;
-	r->text_end[r->n] = r->bytes;
-	r->ids[r->n++] = token->id;
-	return r->n == r->stop_after;
-}
 
 static struct llm_generate_result generate(struct llm_session *s, const int32_t *prompt, size_t n,
 					   const struct llm_generate_options *opts)
@@ -165,23 +124,6 @@ static void test_tokens_are_those_of_a_loop_by_hand(void **state)
 	}
 }
 
-static const struct tiny_config tiny = {
-	.arch = "llama",
-	.n_layer = 2,
-	.n_embd = 64,
-	.n_head = 4,
-	.n_head_kv = 2,
-	.head_dim = 16,
-	.n_ff = 96,
-	.n_vocab = 300,
-	.n_ctx = 128,
-	.rot_dim = 16,
-	.untied = true,
-	.eps = 1e-5,
-	.freq_base = 10000,
-	.rope_scale = 1,
-};
-
 static void test_random_models_give_the_tokens_of_a_loop_by_hand(void **state)
 {
 	uint64_t seed = (uint64_t)time(NULL);
@@ -207,9 +149,9 @@ static void test_random_models_give_the_tokens_of_a_loop_by_hand(void **state)
 struct script {
 	struct tiny_model t;
 	struct llm_engine *engine;
-	int32_t ids[MAX_TOKENS]; /* the first one is the prompt */
+	int32_t ids[RECORD_TOKENS]; /* the first one is the prompt */
 	size_t n;
-	char text[MAX_TOKENS]; /* the text of the others */
+	char text[RECORD_TOKENS]; /* the text of the others */
 };
 
 static void set_to(float *v, size_t n, float x)

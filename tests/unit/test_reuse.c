@@ -12,6 +12,7 @@
 
 #include "npu_random.h"
 #include "reuse.h"
+#include "tree_drafts.h"
 
 /* One step of a session: a draft, of which the first @accepted tokens are right. */
 static uint32_t reject(struct reuse *r, int32_t last, const int32_t *draft,
@@ -23,7 +24,7 @@ static uint32_t reject(struct reuse *r, int32_t last, const int32_t *draft,
 	uint8_t path[TREE_MAX];
 
 	tree_begin(&g, last);
-	tree_add_draft(&g, 0, draft, n, 1);
+	add_draft(&g, draft, n, 1);
 	tree_pick(&g, TREE_MAX, &t);
 	for (uint32_t i = 0; i <= accepted; i++)
 		path[i] = (uint8_t)i;
