@@ -289,23 +289,6 @@ uint32_t automaton_end(const struct automaton *a, struct automaton_match m)
 	return a->states[state_now(a, m)].end;
 }
 
-size_t automaton_copy(const struct automaton *a, struct automaton_match m, int32_t *draft,
-		      size_t max)
-{
-	size_t from = (size_t)automaton_end(a, m) + 1;
-
-	if (!m.length || from == a->nr_tokens)
-		return 0;
-	for (size_t i = 0; i < max; i++) {
-		size_t at = from + i;
-
-		draft[i] = at < a->nr_tokens ? a->text[at] : draft[at - a->nr_tokens];
-		if (draft[i] == AUTOMATON_BREAK)
-			return i;
-	}
-	return max;
-}
-
 /* Puts a transition into its place among the @n first of @next, of which at most @max remain. */
 static size_t rank(const struct automaton *a, int32_t token, uint32_t target,
 		   struct automaton_next *next, size_t n, size_t max)

@@ -4,13 +4,13 @@
  *
  *	struct automaton *a;
  *	struct automaton_match m;
- *	int32_t draft[16];
+ *	struct automaton_next next[8];
  *
  *	automaton_create(8192, &a);
  *	for (i = 0; i < n; i++)
  *		automaton_append(a, ids[i]);
  *	m = automaton_repeat(a);	the longest end of the text that occurs earlier in it
- *	n = automaton_copy(a, m, draft, 16);	what followed there
+ *	n = automaton_nexts(a, m.state, next, 8, &total);	what followed there, and how often
  *
  * It is the smallest automaton that reads every substring of the text. A state stands for all
  * substrings that end at the same positions; it knows the longest of them, how often they occur and
@@ -79,14 +79,6 @@ void automaton_follow(const struct automaton *a, struct automaton_match *m, int3
 /* The position of the last token of the match's latest occurrence, of which AUTOMATON_REACH says
  * when it is an earlier one. automaton_repeat()'s is never the end of the text itself. */
 uint32_t automaton_end(const struct automaton *a, struct automaton_match m);
-
-/*
- * What followed that occurrence: at most @max tokens, into @draft; returns how many. It ends at a
- * break. A repeat that reaches the end of the text goes on with the draft's own beginning, so a
- * text that has become periodic is drafted as such.
- */
-size_t automaton_copy(const struct automaton *a, struct automaton_match m, int32_t *draft,
-		      size_t max);
 
 /* A token that has followed a state's substrings. */
 struct automaton_next {

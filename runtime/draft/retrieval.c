@@ -51,50 +51,6 @@ int retrieval_read(struct retrieval *r, const int32_t *ids, size_t n)
 	return 0;
 }
 
-double retrieval_confidence(uint32_t match, uint32_t n)
-{
-	return (match + 1.0) / (match + 1.0 + n);
-}
-
-/* How many tokens a match may draft. */
-static size_t most(const struct retrieval_options *o, uint32_t match)
-{
-	uint32_t n = 0;
-
-	while (n < o->max_draft && retrieval_confidence(match, n + 1) >= o->min_confidence)
-		n++;
-	return n;
-}
-
-static size_t draft_from(const struct retrieval *r, enum retrieval_source source, int32_t *draft,
-			 struct retrieval_found *found)
-{
-	const struct automaton *a = source == RETRIEVAL_CONTEXT ? r->context : r->o.history;
-	struct automaton_match m = source == RETRIEVAL_CONTEXT ? automaton_repeat(a) : r->history;
-	size_t n;
-
-	if (m.length < r->o.min_match)
-		return 0;
-	n = automaton_copy(a, m, draft, most(&r->o, m.length));
-	if (n)
-		*found = (struct retrieval_found){ source, m.length,
-						   retrieval_confidence(m.length, (uint32_t)n) };
-	return n;
-}
-
-size_t retrieval_draft(const struct retrieval *r, int32_t *draft, struct retrieval_found *found)
-{
-	bool past = r->history.length > automaton_repeat(r->context).length;
-	enum retrieval_source first = past ? RETRIEVAL_HISTORY : RETRIEVAL_CONTEXT;
-	size_t n;
-
-	*found = (struct retrieval_found){ 0 };
-	n = draft_from(r, first, draft, found);
-	if (n)
-		return n;
-	return draft_from(r, past ? RETRIEVAL_CONTEXT : RETRIEVAL_HISTORY, draft, found);
-}
-
 /* ---- trees ---- */
 
 /* A node that may be added to a growth. */
@@ -118,7 +74,7 @@ struct hopes {
 static void hope_behind(struct hopes *h, struct automaton_match m, uint32_t parent, uint32_t depth,
 			double all)
 {
-	double agrees = retrieval_confidence(m.length, 1);
+	double agrees = (m.length + 1.0) / (m.length + 2.0);
 	struct automaton_next next[RETRIEVAL_NEXTS];
 	uint64_t total;
 	size_t n = automaton_nexts(h->a, m.state, next, RETRIEVAL_NEXTS, &total);

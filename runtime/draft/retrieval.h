@@ -11,20 +11,19 @@
  *	retrieval_create(&o, &r);
  *	retrieval_read(r, prompt, n_prompt);
  *	for (each step) {
- *		n = retrieval_draft(r, draft, &found);
- *		accepted = ... verify the draft ...
+ *		retrieval_grow(r, &growth, 64);
+ *		accepted = ... verify a tree of it ...
  *		retrieval_read(r, accepted, n_accepted);
  *	}
  *
  * The context is the session's tokens: the prompt and what has been generated. Without a history
  * this is prompt lookup (PLD), with matches of any length in place of n-grams. With one it is as
- * SAM decoding: the longest end of the session that occurs in the context competes with the longest
- * that occurs in the history. The longer match wins, the context's if they are equally long; if
- * nothing followed it, the other one drafts. Of several occurrences the latest counts.
+ * SAM decoding: the longest end of the session that occurs in the context, and the longest that
+ * occurs in the history. Both draft.
  *
  * A match of m tokens has agreed with the session m times in a row. By the rule of succession it
- * agrees once more with a probability of (m + 1) / (m + 2), and n times more with (m + 1) / (m + 1
- * + n): the draft's confidence. Longer matches thus draft more tokens above a given confidence.
+ * agrees once more with a probability of (m + 1) / (m + 2). Longer matches thus draft more tokens
+ * above a given probability.
  */
 #ifndef RETRIEVAL_H
 #define RETRIEVAL_H
@@ -45,13 +44,7 @@ struct retrieval_options {
 	size_t context; /* tokens that the session may reach; more are possible, with a pause */
 	uint32_t min_match; /* shorter matches draft nothing; 0 is 1 */
 	uint32_t max_draft; /* tokens of a draft */
-	double min_confidence; /* a draft ends before its confidence falls below; 0: never */
-};
-
-enum retrieval_source {
-	RETRIEVAL_NONE,
-	RETRIEVAL_CONTEXT,
-	RETRIEVAL_HISTORY,
+	double min_confidence; /* the least probability of a node */
 };
 
 struct retrieval;
@@ -65,19 +58,6 @@ void retrieval_free(struct retrieval *r);
  * automaton_append(), before which none, some or all but one of @ids have been read.
  */
 int retrieval_read(struct retrieval *r, const int32_t *ids, size_t n);
-
-/* Where a draft comes from. */
-struct retrieval_found {
-	enum retrieval_source source;
-	uint32_t match; /* tokens */
-	double confidence; /* of the whole draft */
-};
-
-/* Stores a draft of at most max_draft tokens in @draft and returns how many; 0: nothing matches. */
-size_t retrieval_draft(const struct retrieval *r, int32_t *draft, struct retrieval_found *found);
-
-/* That the next @n tokens are all those that followed a match of @match tokens: 0 to 1. */
-double retrieval_confidence(uint32_t match, uint32_t n);
 
 /* From now on trees grow from calibrated candidates of the context too (CoordGen 3.3). @c stays the
  * caller's. NULL: no more. */

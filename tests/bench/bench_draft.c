@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * Drafting: the time to append a token to a suffix automaton, to follow another text in it, for a
- * step with a draft of 64 tokens and for one with a tree of 64 nodes, and memory, by the length of
- * the text. Steps have a history of the same length.
+ * Drafting: the time to append a token to a suffix automaton, to follow another text in it, and for
+ * a step with a tree of 64 nodes, and memory, by the length of the text. Steps have a history of
+ * the same length.
  *
  *	bench_draft [-v VOCABULARY (151936)] [-r REPEATED, share of the text (0.5)] [-s SEED (1)]
  *
@@ -22,7 +22,7 @@
 
 #define DRAFT 64
 #define NGRAM 3
-#define STEPS 2000 /* drafts per figure, which follow one appended token each */
+#define STEPS 2000 /* trees per figure, which follow one appended token each */
 
 static struct bench {
 	unsigned int n_vocab;
@@ -105,20 +105,7 @@ static struct retrieval *start(const struct automaton *history, size_t n)
 	return r;
 }
 
-/* Steps as in decoding behind @n tokens: read one, and draft behind it. */
-static double step_ns(struct retrieval *r, size_t n)
-{
-	struct retrieval_found found;
-	int32_t draft[DRAFT];
-	double begin = now_ns();
-
-	for (size_t i = n; i < n + STEPS; i++) {
-		retrieval_read(r, &b.ids[i], 1);
-		b.sink += (uint32_t)retrieval_draft(r, draft, &found);
-	}
-	return (now_ns() - begin) / STEPS;
-}
-
+/* Steps as in decoding behind @n tokens: read one, and grow a tree behind it. */
 static double tree_ns(struct retrieval *r, size_t n, double *nodes)
 {
 	static struct tree_growth g;
@@ -212,7 +199,7 @@ static void measure_calibrated(size_t n)
 
 static void measure(size_t n)
 {
-	double begin, append, follow, step, tree, nodes, scanned;
+	double begin, append, follow, tree, nodes, scanned;
 	struct retrieval *r;
 	struct automaton *a;
 
@@ -222,14 +209,11 @@ static void measure(size_t n)
 	append = (now_ns() - begin) / (double)n;
 	follow = follow_ns(a, n);
 	r = start(a, n);
-	step = step_ns(r, n);
-	retrieval_free(r);
-	r = start(a, n);
 	tree = tree_ns(r, n, &nodes);
 	retrieval_free(r);
 	scanned = scan_ns(n);
-	printf("%8zu %8.0f %8.0f %8.0f %8.0f %8.1f %8.0f %10.1f %8.2f %8.1f\n", n, append, follow,
-	       step, tree, nodes, scanned, scanned / step, (double)automaton_states(a) / (double)n,
+	printf("%8zu %8.0f %8.0f %8.0f %8.1f %8.0f %10.1f %8.2f %8.1f\n", n, append, follow, tree,
+	       nodes, scanned, scanned / tree, (double)automaton_states(a) / (double)n,
 	       (double)automaton_bytes(a) / (double)n);
 	automaton_free(a);
 }
@@ -252,10 +236,10 @@ int main(int argc, char **argv)
 		return 2;
 	}
 	b.ids = malloc(((128 << 10) + STEPS) * sizeof(*b.ids));
-	printf("%8s %8s %8s %8s %8s %8s %8s %10s %8s %8s\n", "text", "append", "follow", "step",
-	       "tree", "nodes", "scan", "scan/step", "states", "bytes");
-	printf("%8s %8s %8s %8s %8s %8s %8s %10s %8s %8s\n", "tokens", "ns", "ns", "ns", "ns", "",
-	       "ns", "", "a token", "a token");
+	printf("%8s %8s %8s %8s %8s %8s %10s %8s %8s\n", "text", "append", "follow", "tree",
+	       "nodes", "scan", "scan/tree", "states", "bytes");
+	printf("%8s %8s %8s %8s %8s %8s %10s %8s %8s\n", "tokens", "ns", "ns", "ns", "", "ns", "",
+	       "a token", "a token");
 	for (size_t n = 8 << 10; n <= 128 << 10; n *= 4)
 		measure(n);
 	printf("\n%8s %8s %8s %8s %8s\n%8s %8s %8s %8s %8s\n", "context", "made", "tree", "nodes",

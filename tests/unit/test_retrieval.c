@@ -41,159 +41,30 @@ static void read_ids(struct retrieval *r, const int32_t *ids, size_t n)
 	read_ids(r, (const int32_t[]){ __VA_ARGS__ }, \
 		 sizeof((const int32_t[]){ __VA_ARGS__ }) / sizeof(int32_t))
 
-static void check(const struct retrieval *r, enum retrieval_source source, uint32_t match,
-		  const int32_t *ids, size_t n)
-{
-	struct retrieval_found found;
-	int32_t draft[MAX_DRAFT];
-
-	assert_int_equal(retrieval_draft(r, draft, &found), n);
-	assert_int_equal(found.source, source);
-	assert_int_equal(found.match, match);
-	assert_memory_equal(draft, ids, n * sizeof(*ids));
-	if (n)
-		assert_float_equal(found.confidence, (match + 1.0) / (match + 1.0 + (double)n),
-				   1e-12);
-}
-#define CHECK(r, source, match, ...)                              \
-	check(r, source, match, (const int32_t[]){ __VA_ARGS__ }, \
-	      sizeof((const int32_t[]){ __VA_ARGS__ }) / sizeof(int32_t))
-
-static void the_context_alone_is_prompt_lookup(void **state)
-{
-	struct retrieval *r = create((struct retrieval_options){ .max_draft = 3 });
-
-	check(r, RETRIEVAL_NONE, 0, NULL, 0);
-	READ(r, 1, 2, 3, 4, 5, 9);
-	check(r, RETRIEVAL_NONE, 0, NULL, 0);
-	READ(r, 2, 3);
-	CHECK(r, RETRIEVAL_CONTEXT, 2, 4, 5, 9);
-	READ(r, 7, 2, 3);
-	CHECK(r, RETRIEVAL_CONTEXT, 2, 7, 2, 3);
-	retrieval_free(r);
-	retrieval_free(NULL);
-}
-
-static void the_longer_match_wins(void **state)
-{
-	static const int32_t past[] = { 1, 2, 3, 50, 51, AUTOMATON_BREAK, 9, 8, AUTOMATON_BREAK };
-	struct automaton *history = answers(past, 9);
-	struct retrieval *r = create((struct retrieval_options){
-		.history = history,
-		.max_draft = 4,
-	});
-
-	READ(r, 3, 60, 1, 2, 3);
-	CHECK(r, RETRIEVAL_HISTORY, 3, 50, 51);
-	READ(r, 60);
-	CHECK(r, RETRIEVAL_CONTEXT, 2, 1, 2, 3, 60);
-	/* Equally long: the context. */
-	READ(r, 9, 7, 9);
-	CHECK(r, RETRIEVAL_CONTEXT, 1, 7, 9, 7, 9);
-	/* The answer ended behind the longer match, so the shorter one drafts. */
-	READ(r, 7, 8, 4, 9, 8);
-	CHECK(r, RETRIEVAL_CONTEXT, 1, 4, 9, 8, 4);
-	retrieval_free(r);
-	automaton_free(history);
-}
-
-static void short_matches_and_low_confidence_end_drafts(void **state)
+static void short_matches_grow_nothing(void **state)
 {
 	struct retrieval *r = create((struct retrieval_options){
 		.min_match = 2,
 		.max_draft = MAX_DRAFT,
 		.min_confidence = 0.5,
 	});
+	struct tree_growth g;
 
 	READ(r, 1, 2, 3, 4, 5, 6, 7, 8, 9, 4);
-	check(r, RETRIEVAL_NONE, 0, NULL, 0);
+	tree_begin(&g, 4);
+	retrieval_grow(r, &g, TREE_MAX);
+	assert_int_equal(g.n, 1);
+	/* A match of two tokens: three more have probabilities of 3/4, 3/5 and 3/6. */
 	READ(r, 5);
-	CHECK(r, RETRIEVAL_CONTEXT, 2, 6, 7, 8);
-	READ(r, 6);
-	CHECK(r, RETRIEVAL_CONTEXT, 3, 7, 8, 9, 4);
+	tree_begin(&g, 5);
+	retrieval_grow(r, &g, TREE_MAX);
+	assert_int_equal(g.n, 4);
+	for (uint32_t i = 1; i < g.n; i++) {
+		assert_int_equal(g.nodes[i].token, 5 + i);
+		assert_float_equal(g.nodes[i].p, 3.0 / (3 + i), 1e-9);
+	}
 	retrieval_free(r);
-}
-
-static void confidence_is_that_of_succession(void **state)
-{
-	assert_float_equal(retrieval_confidence(0, 1), 0.5, 1e-12);
-	assert_float_equal(retrieval_confidence(5, 0), 1, 1e-12);
-	for (uint32_t m = 1; m < 20; m++)
-		for (uint32_t n = 1; n < 20; n++)
-			assert_float_equal(retrieval_confidence(m, n),
-					   retrieval_confidence(m, n - 1) *
-						   retrieval_confidence(m + n - 1, 1),
-					   1e-12);
-}
-
-/*
- * The longest suffix of @s that ends at a position before @before of @in, its length and latest
- * end.
- */
-static uint32_t search(const int32_t *in, size_t before, const int32_t *s, size_t n, size_t *end)
-{
-	uint32_t best = 0;
-
-	for (size_t e = 0; e < before; e++) {
-		uint32_t l = 0;
-
-		while (l < n && l <= e && in[e - l] == s[n - 1 - l])
-			l++;
-		if (l && l >= best) {
-			best = l;
-			*end = e;
-		}
-	}
-	return best;
-}
-
-static size_t brute(const int32_t *text, size_t n, const int32_t *past, size_t n_past,
-		    int32_t *draft)
-{
-	size_t here = 0, there = 0, i = 0;
-	uint32_t context = n ? search(text, n - 1, text, n, &here) : 0;
-	uint32_t history = search(past, n_past, text, n, &there);
-
-	if (history > context && past[there + 1] != AUTOMATON_BREAK) {
-		for (; i < MAX_DRAFT && past[there + 1 + i] != AUTOMATON_BREAK; i++)
-			draft[i] = past[there + 1 + i];
-	} else if (context) {
-		for (; i < MAX_DRAFT; i++)
-			draft[i] = text[here + 1 + i % (n - 1 - here)];
-	} else if (history) {
-		return 0;
-	}
-	return i;
-}
-
-static void random_sessions_are_drafted_as_by_brute_force(void **state)
-{
-	random_begin("sessions");
-	for (int round = 0; round < 1000; round++) {
-		int32_t past[AUTOMATON_REACH], text[AUTOMATON_REACH], want[MAX_DRAFT];
-		uint32_t n_past = random_in(1, AUTOMATON_REACH), ids = random_in(1, 5);
-		struct automaton *history;
-		struct retrieval *r;
-
-		for (uint32_t i = 0; i < n_past; i++)
-			past[i] = i + 1 < n_past && random_in(0, 6) ? (int32_t)random_in(0, ids)
-								    : AUTOMATON_BREAK;
-		history = answers(past, n_past);
-		r = create(
-			(struct retrieval_options){ .history = history, .max_draft = MAX_DRAFT });
-		for (size_t n = 0; n < AUTOMATON_REACH; n++) {
-			struct retrieval_found found;
-			int32_t draft[MAX_DRAFT];
-			size_t len = brute(text, n, past, n_past, want);
-
-			assert_int_equal(retrieval_draft(r, draft, &found), len);
-			assert_memory_equal(draft, want, len * sizeof(*draft));
-			text[n] = (int32_t)random_in(0, ids);
-			read_ids(r, text + n, 1);
-		}
-		retrieval_free(r);
-		automaton_free(history);
-	}
+	retrieval_free(NULL);
 }
 
 /* ---- trees ---- */
@@ -378,11 +249,7 @@ static void calibrated_candidates_grow_too(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(the_context_alone_is_prompt_lookup),
-		cmocka_unit_test(the_longer_match_wins),
-		cmocka_unit_test(short_matches_and_low_confidence_end_drafts),
-		cmocka_unit_test(confidence_is_that_of_succession),
-		cmocka_unit_test(random_sessions_are_drafted_as_by_brute_force),
+		cmocka_unit_test(short_matches_grow_nothing),
 		cmocka_unit_test(grown_trees_have_the_most_probable_paths),
 		cmocka_unit_test(a_periodic_context_grows_beyond_its_end),
 		cmocka_unit_test(both_sources_grow_one_tree),
