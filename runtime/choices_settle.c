@@ -26,9 +26,10 @@ static unsigned int placements_of(const struct llm_choices *c, enum llm_choice c
 	return planned ? v->plans : v->runs;
 }
 
-/* The first placement, in the clock's order, that all choices allow; AUTO: none does. */
-static enum llm_placement choose_placement(const struct llm_choices *c, bool planned,
-					   bool virtual_clock)
+/* The first placement of the set @on, in the clock's order, that all choices allow; AUTO: none
+ * does. */
+static enum llm_placement choose_placement(const struct llm_choices *c, unsigned int on,
+					   bool planned, bool virtual_clock)
 {
 	const enum llm_placement order[] = { virtual_clock ? LLM_PLACE_FINE : LLM_PLACE_NPU,
 					     LLM_PLACE_NPU,
@@ -37,8 +38,6 @@ static enum llm_placement choose_placement(const struct llm_choices *c, bool pla
 					     LLM_PLACE_LINEAR,
 					     LLM_PLACE_GPU,
 					     LLM_PLACE_CPU };
-	unsigned int on = anywhere();
-
 	for (enum llm_choice i = 0; i < LLM_NR_CHOICES; i++)
 		on &= placements_of(c, i, planned);
 	for (unsigned int i = 0; i < sizeof(order) / sizeof(order[0]); i++)
@@ -66,18 +65,29 @@ static int refuse_value(const struct llm_choices *c, enum llm_choice choice, boo
 			others.text, info->name, values.text);
 }
 
-/* No placement allows all values. */
-static int refuse_all(const struct llm_choices *c, bool planned)
+/* No placement, or none of those that have the file's layers, allows all values. */
+static int refuse_all(const struct llm_choices *c, const struct llm_choices_file *file)
 {
-	struct list those = { 0 };
+	struct list those = { 0 }, on = { 0 };
+	bool planned = !file;
 	char value[64];
 
 	for (enum llm_choice i = 0; i < LLM_NR_CHOICES; i++) {
 		if (placements_of(c, i, planned) == anywhere())
 			continue;
+		if (file && file->placements && !(file->placements & ~placements_of(c, i, false)))
+			continue;
 		snprintf(value, sizeof(value), "%s %s", llm_choice_info(i)->name, name_of(c, i));
 		list_add(&those, value, " and ");
 	}
+	for (unsigned int p = 0; file && p < llm_choice_info(LLM_CHOICE_PLACEMENT)->n_values; p++)
+		if (file->placements & LLM_PLACED_ON(p))
+			list_add(&on, llm_choice_name(LLM_CHOICE_PLACEMENT, p), " and ");
+	if (file && file->placements)
+		return llm_fail(-EINVAL,
+				"%s: has experts, which only placements %s have; none of these has "
+				"%s",
+				file->path, on.text, those.text);
 	return llm_fail(-EINVAL, "no placement has %s: leave one of them out", those.text);
 }
 
@@ -101,6 +111,7 @@ static int settle_placement(struct llm_choices *c, const struct llm_choices_file
 			    bool virtual_clock)
 {
 	struct llm_choices with_file = *c;
+	unsigned int on = file && file->placements ? file->placements : anywhere();
 	enum llm_placement p;
 
 	for (enum llm_choice i = 0; i < LLM_NR_CHOICES && c->placement != LLM_PLACE_AUTO; i++)
@@ -111,11 +122,11 @@ static int settle_placement(struct llm_choices *c, const struct llm_choices_file
 	if (file && c->weights == LLM_WEIGHTS_AUTO)
 		with_file.weights = file->packed;
 	/* Even a dry run prefers a placement that could execute the choices. */
-	p = choose_placement(&with_file, false, virtual_clock);
+	p = choose_placement(&with_file, on, false, virtual_clock);
 	if (p == LLM_PLACE_AUTO && !file)
-		p = choose_placement(&with_file, true, virtual_clock);
+		p = choose_placement(&with_file, on, true, virtual_clock);
 	if (p == LLM_PLACE_AUTO)
-		return refuse_all(&with_file, !file);
+		return refuse_all(&with_file, file);
 	c->placement = p;
 	return 0;
 }

@@ -50,34 +50,6 @@ static int engine_check(const struct llm_options *opts)
 	return 0;
 }
 
-/* Whether most of a file's weights are Q4_0, which the NPU uses as they are. */
-static bool engine_q4(const struct llm_model *m)
-{
-	uint64_t bytes = 0, q4 = 0;
-
-	for (unsigned int i = 0; i < m->n_layer; i++) {
-		for (int w = 0; w < LLM_NR_MATRICES; w++) {
-			const struct gguf_tensor *t = m->layers[i].matrix[w];
-
-			bytes += t ? t->bytes : 0;
-			q4 += t && t->type == GGUF_Q4_0 ? t->bytes : 0;
-		}
-	}
-	return q4 > bytes / 2;
-}
-
-/* Whether some weights are of a block type that the NPU has beside Q4_0. */
-static bool engine_blocks(const struct llm_model *m)
-{
-	bool found = llm_format_is_kq(llm_format_own(m->output->type));
-
-	for (unsigned int i = 0; i < m->n_layer; i++)
-		for (int w = 0; w < LLM_NR_MATRICES; w++)
-			found |= m->layers[i].matrix[w] &&
-				 llm_format_is_kq(llm_format_own(m->layers[i].matrix[w]->type));
-	return found;
-}
-
 /* Settles the choices left to auto by the file; a dry run of a shape has none. */
 static int engine_settle(struct llm_engine *e, const struct llm_options *opts)
 {
@@ -94,8 +66,9 @@ static int engine_settle(struct llm_engine *e, const struct llm_options *opts)
 		return llm_fail(-ENOTSUP, "%s: packed for unknown weights '%s'", e->path,
 				m->packed);
 	file.packed = (enum llm_weights)packed;
-	file.q4 = engine_q4(m);
-	file.blocks = engine_blocks(m);
+	file.q4 = engine_has_q4(m);
+	file.blocks = engine_has_blocks(m);
+	file.placements = engine_placements(&e->shape);
 	return llm_choices_settle(&opts->choices, &file, virtual_clock, &e->info.choices);
 }
 
@@ -137,6 +110,7 @@ static void engine_describe(struct llm_engine *e)
 			 name);
 	llm_model_type(m, e->loaded.file, info->type, sizeof(info->type));
 	info->n_params = m->n_params;
+	info->n_params_active = m->n_params_active;
 	info->file_bytes = m->file_bytes;
 	info->n_layer = m->n_layer;
 	info->n_embd = m->n_embd;
@@ -409,6 +383,9 @@ static struct shape shape_of(const struct llm_model *m)
 		.parallel = m->parallel,
 		.window = m->window,
 		.window_step = m->features->window_step,
+		.experts = m->n_expert,
+		.experts_used = m->n_expert_used,
+		.shared_ffn = m->n_ff_shared,
 	};
 }
 
@@ -421,6 +398,7 @@ static int engine_load_shape(struct llm_engine *e, const char *name)
 		return err;
 	snprintf(e->info.type, sizeof(e->info.type), "%s", s->name);
 	e->info.n_params = shape_params(s);
+	e->info.n_params_active = shape_active_params(s);
 	e->info.n_layer = s->layers;
 	e->info.n_embd = s->dim;
 	e->info.n_head = s->heads;
@@ -541,10 +519,10 @@ static int engine_load(struct llm_engine *e, const struct llm_options *opts)
 	if (!err)
 		err = engine_set_blocks(e, opts);
 	/* The CPU may take matmuls of a modelled NPU that has no room for them, or of one whose
-	 * queue is long. */
+	 * queue is long; experts are its own. */
 	e->keep_mapped = llm_placement_has_gpu(e->info.choices.placement) ||
 			 e->info.choices.space == LLM_SPACE_LIMITED ||
-			 e->info.choices.order == LLM_ORDER_STEAL;
+			 e->info.choices.order == LLM_ORDER_STEAL || e->shape.experts;
 	if (!err && npu)
 		err = engine_cut(e);
 	if (err || opts->dry_run)
@@ -574,6 +552,7 @@ static int engine_load(struct llm_engine *e, const struct llm_options *opts)
 	if (!l->pool)
 		return llm_fail(-ENOMEM, "no memory for %u threads, or too many", l->threads);
 	err = npu ? engine_load_npu(e, opts) : engine_load_cpu(e, opts);
+	e->info.token_bytes = err ? 0 : engine_token_bytes(e);
 	return err ? err : engine_check_features(e);
 }
 
@@ -602,6 +581,7 @@ int llm_engine_open(const struct llm_options *opts, struct llm_engine **engine)
 	err = err ? err : engine_settle(e, opts);
 	if (!err && !opts->model)
 		err = engine_load_shape(e, opts->shape);
+	err = err ? err : engine_check_experts(e);
 	err = err ? err : engine_load(e, opts);
 	if (err) {
 		llm_engine_put(e);

@@ -60,6 +60,16 @@ void llm_engine_put(struct llm_engine *engine);
 /* Whether the choices can run the file's model, once devices are open. 0 or -ENOTSUP with the
  * error line. */
 int engine_check_features(const struct llm_engine *engine);
+/* Whether most of a file's weights are Q4_0, which the NPU uses as they are; and whether some are
+ * of a block type that it has beside Q4_0. */
+bool engine_has_q4(const struct llm_model *model);
+bool engine_has_blocks(const struct llm_model *model);
+/* The set of placements that have layers with experts, as llm_choices_file.placements. */
+unsigned int engine_placements(const struct shape *shape);
+/* Whether the settled choices have them. 0 or -ENOTSUP with the error line. */
+int engine_check_experts(const struct llm_engine *engine);
+/* Bytes of the loaded weights that a token's pass reads: of a layer's experts only its own. */
+uint64_t engine_token_bytes(const struct llm_engine *engine);
 uint64_t engine_now_ns(void); /* CLOCK_MONOTONIC */
 /* Around each evaluation. Between them the cache of panels is made, once the weights are there. */
 void llm_engine_busy(struct llm_engine *engine);

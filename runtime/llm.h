@@ -190,10 +190,12 @@ void llm_engine_close(struct llm_engine *engine);
 struct llm_engine_info {
 	char arch[16]; /* "llama", "qwen2", "qwen3" */
 	char name[64]; /* general.name */
-	char type[32]; /* "llama 5.8M Q8_0", as llama-bench's model_type */
+	char type[64]; /* "llama 5.8M Q8_0", as llama-bench's model_type */
 	uint64_t n_params;
+	uint64_t n_params_active; /* those that a token meets: with experts, only its own */
 	uint64_t file_bytes; /* sum of the tensors in the file */
 	uint64_t weight_bytes; /* as the matmuls read them: packed, or in the file's types */
+	uint64_t token_bytes; /* of those, what one token reads; 0 in a dry run */
 	uint64_t kv_token_bytes; /* of a KV cache, for each token */
 	unsigned int n_layer, n_embd, n_head, n_head_kv, head_dim, n_ff, n_vocab, n_ctx_train;
 	struct llm_choices choices; /* settled: placement, weights and draft are never AUTO */

@@ -392,6 +392,8 @@ struct llm_choices_file {
 	enum llm_weights packed; /* what llm-quantize packed it for; AUTO: it is not packed */
 	bool q4; /* most of its weights are Q4_0 */
 	bool blocks; /* some are of a block type that MATMUL_KQ takes */
+	/* Placements that have its experts, LLM_PLACED_ON() each; 0: it has none. */
+	unsigned int placements;
 };
 
 /*

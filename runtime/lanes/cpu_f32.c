@@ -6,9 +6,9 @@
  */
 #include "cpu_lane.h"
 
-struct matmul {
+struct batch {
 	struct lane_memory *m;
-	const struct lane_slice *slice;
+	const struct lane_slice *slices;
 };
 
 static unsigned int matrix_tasks(const struct lane_columns *c)
@@ -18,18 +18,22 @@ static unsigned int matrix_tasks(const struct lane_columns *c)
 
 static void task_rows(void *arg, unsigned int task, unsigned int worker)
 {
-	const struct matmul *mm = arg;
-	const struct lane_slice *s = mm->slice;
-	const struct llm_loaded *l = mm->m->loaded;
+	const struct batch *b = arg;
+	const struct lane_slice *s = b->slices;
+	const struct llm_loaded *l = b->m->loaded;
 	const struct lane_columns *c = s->columns;
 	const struct gguf_tensor *t;
-	const float *w, *bias, *x = s->x->data + (size_t)s->x_row * s->k;
+	const float *w, *bias, *x;
 	unsigned int first, rows;
 	size_t row_bytes;
 	float *y;
 
-	for (; task >= matrix_tasks(c); c++)
-		task -= matrix_tasks(c);
+	while (task >= matrix_tasks(c)) {
+		task -= matrix_tasks(c++);
+		if (c == s->columns + s->nr_matrices)
+			c = (++s)->columns;
+	}
+	x = s->x->data + (size_t)s->x_row * s->k;
 	t = c->matrix < 0 ? l->model.output : l->model.layers[s->layer].matrix[c->matrix];
 	bias = c->matrix < 0 ? l->model.output_bias : l->model.layers[s->layer].bias[c->matrix];
 	first = task * CPU_WIDE_ROWS;
@@ -37,9 +41,9 @@ static void task_rows(void *arg, unsigned int task, unsigned int worker)
 	first += c->first;
 	row_bytes = (size_t)(s->k / gguf_type_traits(t->type)->block_values) *
 		    gguf_type_traits(t->type)->block_bytes;
-	w = (const float *)((const char *)t->data + first * row_bytes);
+	w = (const float *)((const char *)t->data + (c->base + first) * row_bytes);
 	if (t->type != GGUF_F32 || (uintptr_t)w % sizeof(float)) {
-		float *wide = mm->m->scratch + worker * mm->m->scratch_floats;
+		float *wide = b->m->scratch + worker * b->m->scratch_floats;
 
 		gguf_dequantize(t->type, w, wide, (size_t)rows * s->k);
 		w = wide;
@@ -52,13 +56,14 @@ static void task_rows(void *arg, unsigned int task, unsigned int worker)
 		lane_cap_logits(l, y + i * c->n, rows);
 }
 
-int lane_cpu_slice_f32(struct lane_memory *m, const struct lane_slice *slice)
+int lane_cpu_slices_f32(struct lane_memory *m, const struct lane_slice *slices, unsigned int n)
 {
-	struct matmul mm = { .m = m, .slice = slice };
+	struct batch b = { .m = m, .slices = slices };
 	unsigned int tasks = 0;
 
-	for (unsigned int i = 0; i < slice->nr_matrices; i++)
-		tasks += matrix_tasks(&slice->columns[i]);
-	llm_pool_run(m->loaded->pool, task_rows, &mm, tasks);
+	for (unsigned int s = 0; s < n; s++)
+		for (unsigned int i = 0; i < slices[s].nr_matrices; i++)
+			tasks += matrix_tasks(&slices[s].columns[i]);
+	llm_pool_run(m->loaded->pool, task_rows, &b, tasks);
 	return 0;
 }

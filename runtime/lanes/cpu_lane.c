@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "experts.h"
 #include "lane_attention.h"
 #include "llm_fail.h"
 #include "start.h"
@@ -281,6 +282,8 @@ int lane_cpu_run(struct lane_memory *m, const struct lane_call *call)
 	if (call->work->what != LANE_SLICE) {
 		if (call->work->op == LLM_OP_EMBED)
 			return embed(m, call);
+		if (call->work->op == LLM_OP_EXPERTS)
+			return lane_cpu_experts(m, call);
 		if (call->work->op == LLM_OP_SHADOW)
 			return lane_cpu_shadow(m, call);
 		if (call->work->op == LLM_OP_PACK)
@@ -293,10 +296,7 @@ int lane_cpu_run(struct lane_memory *m, const struct lane_call *call)
 		return 0;
 	}
 	lane_slice_of(m, call, &slice);
-	if (slice.empty)
-		return 0;
-	return m->loaded->packed.layers ? lane_cpu_slice_packed(m, &slice)
-					: lane_cpu_slice_f32(m, &slice);
+	return slice.empty ? 0 : lane_cpu_slices(m, &slice, 1);
 }
 
 size_t lane_embedding_bytes(const struct llm_model *model)
@@ -308,7 +308,8 @@ size_t lane_embedding_bytes(const struct llm_model *model)
 
 size_t lane_cpu_scratch(const struct llm_model *model)
 {
-	unsigned int cols = model->n_embd > model->n_ff ? model->n_embd : model->n_ff;
+	unsigned int ffn = model->n_ff > model->n_ff_shared ? model->n_ff : model->n_ff_shared,
+		     cols = model->n_embd > ffn ? model->n_embd : ffn;
 	size_t wide = (size_t)CPU_WIDE_ROWS * (cols > model->q_dim ? cols : model->q_dim);
 
 	return wide > FW_SCRATCH_BYTES / sizeof(float) ? wide : FW_SCRATCH_BYTES / sizeof(float);

@@ -34,9 +34,17 @@ struct lane_shadow_sums lane_shadow_sums(const struct lane_memory *memory);
 
 /* ---- inside ---- */
 
-/* A slice with the file's matrices (cpu_f32.c), or with the packed ones (cpu_packed.c). */
-int lane_cpu_slice_f32(struct lane_memory *m, const struct lane_slice *slice);
-int lane_cpu_slice_packed(struct lane_memory *m, const struct lane_slice *slice);
+int lane_cpu_slices_packed(struct lane_memory *m, const struct lane_slice *slices, unsigned int n);
+int lane_cpu_slices_f32(struct lane_memory *m, const struct lane_slice *slices, unsigned int n);
+
+/* @n slices that do not wait for one another, with the packed matrices (cpu_packed.c) or with the
+ * file's (cpu_f32.c). 0 or -ENOMEM with the error line. */
+static inline int lane_cpu_slices(struct lane_memory *m, const struct lane_slice *slices,
+				  unsigned int n)
+{
+	return m->loaded->packed.layers ? lane_cpu_slices_packed(m, slices, n)
+					: lane_cpu_slices_f32(m, slices, n);
+}
 
 /* Shadow outliers (cpu_shadow.c): LLM_OP_SHADOW, 0 or -errno with the error line; LLM_OP_MERGE. */
 int lane_cpu_shadow(struct lane_memory *m, const struct lane_call *call);

@@ -159,6 +159,8 @@ struct lane_columns {
 	const char *output; /* name of the result in programs */
 	unsigned int n; /* columns of the matrix's whole result */
 	unsigned int first, cols; /* those in the slice, at multiples of a panel; cols 0: none */
+	/* Of a stack: where the expert's columns begin, which are those of the result. */
+	unsigned int base;
 	const struct llm_area *y; /* [..][n] */
 	unsigned int y_row; /* the row of y for the slice's first row */
 };

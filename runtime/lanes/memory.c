@@ -7,6 +7,7 @@
 #include <sys/mman.h>
 
 #include "cpu_lane.h"
+#include "experts.h"
 #include "lane_attention.h"
 #include "llm_fail.h"
 
@@ -62,6 +63,7 @@ static int alloc_kv(struct lane_memory *m, unsigned int kv_rows)
 static int alloc_work(struct lane_memory *m)
 {
 	const struct llm_model *model = &m->loaded->model;
+	unsigned int n_ff = model->n_expert ? 0 : model->n_ff;
 	const struct {
 		struct llm_area *area;
 		size_t rows, cols;
@@ -73,8 +75,8 @@ static int alloc_work(struct lane_memory *m)
 		{ &m->k, m->rows, model->kv_dim },
 		{ &m->v, m->rows, model->kv_dim },
 		{ &m->att, m->rows, model->q_dim },
-		{ &m->gate, m->rows, model->n_ff },
-		{ &m->up, m->rows, model->n_ff },
+		{ &m->gate, m->rows, n_ff },
+		{ &m->up, m->rows, n_ff },
 		{ &m->logits, 1, model->n_vocab },
 		{ &m->shadow, m->rows, lane_shadow_cols(m->loaded) },
 	};
@@ -98,8 +100,10 @@ uint64_t lane_memory_bytes(const struct lane_memory *m, const struct shape *shap
 {
 	/* x, y and xn; q and att; k and v; gate and up */
 	uint64_t cols = 3ull * shape->dim + 2ull * shape->heads * shape->head_dim +
-			2ull * shape->kv_heads * shape->head_dim + 2ull * shape->ffn;
-	uint64_t bytes = (rows * cols + shape->vocab) * sizeof(float);
+			2ull * shape->kv_heads * shape->head_dim +
+			(shape->experts ? 0 : 2ull * shape->ffn);
+	uint64_t bytes =
+		(rows * cols + shape->vocab) * sizeof(float) + lane_experts_bytes(shape, rows);
 
 	if (!m->loaded)
 		return bytes;
@@ -133,6 +137,7 @@ int lane_memory_init(struct lane_memory *m, const struct llm_loaded *loaded, uns
 	err = err ? err : alloc_work(m);
 	err = err ? err : lane_shadow_init(m);
 	err = err ? err : lane_attention_init(m);
+	err = err ? err : lane_experts_init(m);
 	return err ? err : alloc_scratch(m);
 }
 
@@ -175,6 +180,7 @@ void lane_memory_fini(struct lane_memory *m)
 	llm_memory_free(&m->tree);
 	lane_shadow_fini(m);
 	lane_attention_fini(m);
+	lane_experts_fini(m);
 	free(m->scratch);
 	free(m->embedding);
 	memset(m, 0, sizeof(*m));

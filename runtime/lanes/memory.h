@@ -24,6 +24,7 @@ void llm_memory_free(struct llm_memory *mem);
 
 struct lane_shadow;
 struct lane_attention;
+struct lane_experts;
 
 /* A matrix of floats, and its offset in the memory for a job's binding. */
 struct llm_area {
@@ -48,13 +49,15 @@ struct lane_memory {
 	size_t kv_stride, kv_row_bytes; /* bytes of a K or V with alignment, and of its rows */
 	struct llm_memory work;
 	unsigned int rows; /* of activations, for all chunks in flight together */
-	struct llm_area x, y, xn, q, k, v, att, gate, up; /* [rows][...] */
+	/* [rows][...]; gate and up: not with experts, whose are in experts.h */
+	struct llm_area x, y, xn, q, k, v, att, gate, up;
 	struct llm_area logits; /* [1][n_vocab], of the last token */
 	struct llm_memory all_memory; /* allocated when all tokens' logits are first wanted */
 	struct llm_area all; /* [LANE_LOGIT_ROWS][n_vocab] */
 	struct llm_area shadow; /* [rows][lane_shadow_cols()]: results of shadow outliers */
 	struct lane_shadow *shadow_work; /* cpu_shadow.c's; NULL: there are none */
 	struct lane_attention *attention; /* lane_attention.h's; NULL: all attention is full */
+	struct lane_experts *experts; /* experts.h's; NULL: the model has none */
 	struct lane_removed removed;
 	float *scratch; /* [threads of the CPU lane][scratch_floats] */
 	size_t scratch_floats;

@@ -10,9 +10,21 @@
 
 /* A feature that a row does not name is that of llama. */
 static const struct llm_arch archs[] = {
-	{ .name = "llama" },
+	{ .name = "llama", .experts = LLM_EXPERTS_MAYBE },
 	{ .name = "qwen2", .rope_halves = true, .needs_qkv_bias = true },
 	{ .name = "qwen3", .rope_halves = true, .qk_norms = LLM_QK_NORMS_HEAD },
+	{
+		.name = "qwen2moe",
+		.rope_halves = true,
+		.needs_qkv_bias = true,
+		.experts = LLM_EXPERTS_SHARED,
+	},
+	{
+		.name = "qwen3moe",
+		.rope_halves = true,
+		.qk_norms = LLM_QK_NORMS_HEAD,
+		.experts = LLM_EXPERTS_ALWAYS,
+	},
 	{ .name = "internlm2" },
 	{ .name = "granite", .scales = true },
 	{ .name = "smollm3", .no_rope_step = 4 },

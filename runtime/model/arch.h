@@ -29,6 +29,18 @@ enum llm_qk_norms {
 	LLM_QK_NORMS_ROW,
 };
 
+/*
+ * Whether the FFN is a mixture of experts: never; in files that say so; always, with weights of a
+ * token's experts that add up to 1; or always, with weights as the router has them, and one more
+ * expert for all tokens.
+ */
+enum llm_experts {
+	LLM_EXPERTS_NEVER,
+	LLM_EXPERTS_MAYBE,
+	LLM_EXPERTS_ALWAYS,
+	LLM_EXPERTS_SHARED,
+};
+
 struct llm_arch {
 	const char *name;
 	enum llm_norms norms;
@@ -37,6 +49,7 @@ struct llm_arch {
 	 * a file may be such, or has to be. */
 	bool may_be_parallel, is_parallel;
 	enum llm_qk_norms qk_norms;
+	enum llm_experts experts;
 	enum shape_activation activation;
 	bool no_gate; /* down(act(up x)), else down(act(gate x) * up x) */
 	bool rope_halves; /* RoPE rotates pairs (i, i + rot_dim / 2), else (2i, 2i + 1) */

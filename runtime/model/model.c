@@ -21,12 +21,31 @@
 #define MAX_VECTOR_BYTES (1u << 20)
 
 const char *const llm_matrix_names[LLM_NR_MATRICES] = {
-	[LLM_ATTN_Q] = "attn_q",	   [LLM_ATTN_K] = "attn_k",	[LLM_ATTN_V] = "attn_v",
-	[LLM_ATTN_OUTPUT] = "attn_output", [LLM_FFN_GATE] = "ffn_gate", [LLM_FFN_UP] = "ffn_up",
-	[LLM_FFN_DOWN] = "ffn_down",
+	[LLM_ATTN_Q] = "attn_q",	  [LLM_ATTN_K] = "attn_k",
+	[LLM_ATTN_V] = "attn_v",	  [LLM_ATTN_OUTPUT] = "attn_output",
+	[LLM_FFN_GATE] = "ffn_gate",	  [LLM_FFN_UP] = "ffn_up",
+	[LLM_FFN_DOWN] = "ffn_down",	  [LLM_SHARED_GATE] = "ffn_gate_shexp",
+	[LLM_SHARED_UP] = "ffn_up_shexp", [LLM_SHARED_DOWN] = "ffn_down_shexp",
 };
 
-unsigned int llm_model_rows(const struct llm_model *model, enum llm_matrix which)
+bool llm_model_is_stack(const struct llm_model *model, enum llm_matrix which)
+{
+	return model->n_expert && which >= LLM_FFN_GATE && which <= LLM_FFN_DOWN;
+}
+
+const char *llm_model_matrix_name(const struct llm_model *model, enum llm_matrix which)
+{
+	static const char *const stacks[LLM_NR_MATRICES] = {
+		[LLM_FFN_GATE] = "ffn_gate_exps",
+		[LLM_FFN_UP] = "ffn_up_exps",
+		[LLM_FFN_DOWN] = "ffn_down_exps",
+	};
+
+	return llm_model_is_stack(model, which) ? stacks[which] : llm_matrix_names[which];
+}
+
+/* Rows of a matrix, and of one expert's in a stack. */
+static unsigned int rows_of(const struct llm_model *model, enum llm_matrix which)
 {
 	switch (which) {
 	case LLM_ATTN_Q:
@@ -38,9 +57,19 @@ unsigned int llm_model_rows(const struct llm_model *model, enum llm_matrix which
 		return llm_model_gated(model) ? model->n_ff : 0;
 	case LLM_FFN_UP:
 		return model->n_ff;
+	case LLM_SHARED_GATE:
+	case LLM_SHARED_UP:
+		return model->n_ff_shared;
+	case LLM_SHARED_DOWN:
+		return model->n_ff_shared ? model->n_embd : 0;
 	default:
 		return model->n_embd;
 	}
+}
+
+unsigned int llm_model_rows(const struct llm_model *model, enum llm_matrix which)
+{
+	return rows_of(model, which) * (llm_model_is_stack(model, which) ? model->n_expert : 1);
 }
 
 uint32_t llm_model_act(const struct llm_model *model)
@@ -73,7 +102,8 @@ bool llm_model_is_plain(const struct llm_model *model)
 
 	return a->norms == LLM_NORMS_BEFORE && !a->layer_norm && !model->parallel &&
 	       a->qk_norms != LLM_QK_NORMS_ROW && a->activation == SHAPE_SILU && !a->no_gate &&
-	       !a->fused_qkv && !a->fused_gate_up && !model->window && !(model->attn_cap > 0);
+	       !a->fused_qkv && !a->fused_gate_up && !model->window && !(model->attn_cap > 0) &&
+	       !model->n_expert;
 }
 
 unsigned int llm_model_cols(const struct llm_model *model, enum llm_matrix which)
@@ -83,38 +113,68 @@ unsigned int llm_model_cols(const struct llm_model *model, enum llm_matrix which
 		return model->q_dim;
 	case LLM_FFN_DOWN:
 		return model->n_ff;
+	case LLM_SHARED_DOWN:
+		return model->n_ff_shared;
 	default:
 		return model->n_embd;
 	}
 }
 
-int reader_take(struct reader *r, const char *name, unsigned int rows, unsigned int cols,
-		bool optional, const struct gguf_tensor **t)
+/* @dims: columns, rows and matrices; 0: the tensor has no such dimension. */
+static int reader_take_dims(struct reader *r, const char *name, const unsigned int dims[3],
+			    bool optional, const struct gguf_tensor **t)
 {
-	char want[32];
+	char want[48];
+	int n = snprintf(want, sizeof(want), "[%u", dims[0]);
+	bool fits = true;
 
+	for (int i = 1; i < 3 && dims[i]; i++)
+		n += snprintf(want + n, sizeof(want) - (size_t)n, ", %u", dims[i]);
+	snprintf(want + n, sizeof(want) - (size_t)n, "]");
 	*t = gguf_find_tensor(r->file, name);
 	if (*t && !gguf_type_is_float((*t)->type))
 		return llm_fail(-EINVAL, "%s: tensor %s is %s, which is no type of weights",
 				r->path, name, gguf_type_traits((*t)->type)->name);
-	if (rows)
-		snprintf(want, sizeof(want), "[%u, %u]", cols, rows);
-	else
-		snprintf(want, sizeof(want), "[%u]", cols);
 	if (!*t) {
 		if (optional)
 			return 0;
 		return llm_fail(-EINVAL, "%s: no tensor %s %s, which a %s model needs", r->path,
 				name, want, r->model->arch);
 	}
-	if ((*t)->dims[0] != cols || (*t)->dims[1] != (rows ? rows : 1) || (*t)->dims[2] != 1 ||
-	    (*t)->dims[3] != 1)
+	for (int i = 0; i < 3; i++)
+		fits &= (*t)->dims[i] == (dims[i] ? dims[i] : 1);
+	if (!fits || (*t)->dims[3] != 1)
 		return llm_fail(
 			-EINVAL, "%s: tensor %s is [%llu, %llu, %llu, %llu], expected %s", r->path,
 			name, (unsigned long long)(*t)->dims[0], (unsigned long long)(*t)->dims[1],
 			(unsigned long long)(*t)->dims[2], (unsigned long long)(*t)->dims[3], want);
 	/* taken[] is large enough: names in a file are unique, and each is taken once. */
 	r->taken[r->nr_taken++] = *t;
+	return 0;
+}
+
+int reader_take(struct reader *r, const char *name, unsigned int rows, unsigned int cols,
+		bool optional, const struct gguf_tensor **t)
+{
+	const unsigned int dims[3] = { cols, rows, 0 };
+
+	return reader_take_dims(r, name, dims, optional, t);
+}
+
+int reader_stack(struct reader *r, const char *name, unsigned int rows, unsigned int cols,
+		 struct gguf_tensor *as_matrix)
+{
+	unsigned int n = r->model->n_expert;
+	const unsigned int dims[3] = { cols, rows / n, n };
+	const struct gguf_tensor *t;
+	int err = reader_take_dims(r, name, dims, false, &t);
+
+	if (err)
+		return err;
+	*as_matrix = *t;
+	as_matrix->n_dims = 2;
+	as_matrix->dims[1] = rows;
+	as_matrix->dims[2] = 1;
 	return 0;
 }
 
@@ -203,24 +263,39 @@ int reader_matrix(struct reader *r, const char *name, unsigned int rows, unsigne
 			r->path, full, (unsigned long long)(*t)->bytes, cols, rows);
 }
 
+/* A widened copy of all values of a tensor. */
+static int reader_widen(struct reader *r, const struct gguf_tensor *t, float **values)
+{
+	size_t n = t->dims[0] * t->dims[1];
+
+	*values = malloc(n * sizeof(float));
+	if (!*values)
+		return llm_fail(-ENOMEM, "%s: no memory for tensor %s", r->path, t->name);
+	gguf_dequantize(t->type, t->data, *values, n);
+	for (size_t i = 0; i < n; i++) {
+		if (!isfinite((*values)[i]))
+			return llm_fail(-EINVAL,
+					"%s: tensor %s holds a value that is not finite at %zu",
+					r->path, t->name, i);
+	}
+	return 0;
+}
+
 int reader_vector(struct reader *r, const char *name, unsigned int n, bool optional, float **vector)
 {
 	const struct gguf_tensor *t;
 	int err = reader_take(r, name, 0, n, optional, &t);
 
-	if (err || !t)
-		return err;
-	*vector = malloc(n * sizeof(float));
-	if (!*vector)
-		return llm_fail(-ENOMEM, "%s: no memory for tensor %s", r->path, name);
-	gguf_dequantize(t->type, t->data, *vector, n);
-	for (unsigned int i = 0; i < n; i++) {
-		if (!isfinite((*vector)[i]))
-			return llm_fail(-EINVAL,
-					"%s: tensor %s holds a value that is not finite at %u",
-					r->path, name, i);
-	}
-	return 0;
+	return err || !t ? err : reader_widen(r, t, vector);
+}
+
+int reader_wide_matrix(struct reader *r, const char *name, unsigned int rows, unsigned int cols,
+		       float **values)
+{
+	const struct gguf_tensor *t;
+	int err = reader_take(r, name, rows, cols, false, &t);
+
+	return err ? err : reader_widen(r, t, values);
 }
 
 /* Factors of RoPE's frequencies; NULL: the file has none of this @name. */
@@ -402,6 +477,14 @@ static int reader_rest(struct reader *r)
 	return 0;
 }
 
+static void model_count_active(struct llm_model *m)
+{
+	uint64_t idle = (uint64_t)m->n_layer * (m->n_expert - m->n_expert_used) * m->n_ff *
+			m->n_embd * (llm_model_gated(m) ? 3 : 2);
+
+	m->n_params_active = m->n_params - idle;
+}
+
 /* Begins to read all vectors, so that the kernel waits for storage once, not for each of them. */
 static void vectors_ahead(const struct gguf_file *file)
 {
@@ -457,6 +540,8 @@ int llm_model_read(struct llm_model *model, const struct gguf_file *file, const 
 		err = reader_checksums(&r);
 	if (!err)
 		err = reader_rest(&r);
+	if (!err)
+		model_count_active(model);
 	free(r.taken);
 	if (err)
 		llm_model_release(model);
@@ -479,7 +564,7 @@ static int reader_panels(struct reader *r)
 		for (int w = 0; !err && w < LLM_NR_MATRICES; w++) {
 			if (!llm_model_rows(m, w))
 				continue;
-			snprintf(name, sizeof(name), "blk.%u.%s", i, llm_matrix_names[w]);
+			snprintf(name, sizeof(name), "blk.%u.%s", i, llm_model_matrix_name(m, w));
 			err = reader_matrix(r, name, llm_model_rows(m, w), llm_model_cols(m, w),
 					    false, &m->layers[i].matrix[w], &m->layers[i].format[w],
 					    NULL);
@@ -527,6 +612,8 @@ void llm_model_release(struct llm_model *model)
 		free(layer->ffn_post_norm);
 		free(layer->q_norm);
 		free(layer->k_norm);
+		free(layer->router);
+		free(layer->shared_gate);
 		for (int w = 0; w < LLM_NR_MATRICES; w++) {
 			free(layer->bias[w]);
 			free(layer->bits[w]);
@@ -573,11 +660,22 @@ static const char *model_file_type(const struct llm_model *model, const struct g
 	return best == GGUF_F32 ? "all F32" : gguf_type_traits(best)->name;
 }
 
+/* "5.8M" */
+static void put_params(char *text, size_t bytes, uint64_t n)
+{
+	double millions = (double)n / 1e6;
+
+	snprintf(text, bytes, "%.1f%c", millions < 1000 ? millions : millions / 1000,
+		 millions < 1000 ? 'M' : 'B');
+}
+
 void llm_model_type(const struct llm_model *model, const struct gguf_file *file, char *type,
 		    size_t bytes)
 {
-	double n = (double)model->n_params;
+	char all[16], active[16];
 
-	snprintf(type, bytes, "%s %.1f%c %s", model->arch, n < 1e9 ? n / 1e6 : n / 1e9,
-		 n < 1e9 ? 'M' : 'B', model_file_type(model, file));
+	put_params(all, sizeof(all), model->n_params);
+	put_params(active, sizeof(active), model->n_params_active);
+	snprintf(type, bytes, "%s %s%s%s %s", model->arch, all, model->n_expert ? ".A" : "",
+		 model->n_expert ? active : "", model_file_type(model, file));
 }

@@ -7,11 +7,12 @@
  *	x += p(Wo attn(rope(Wq n(x)), rope(Wk n(x)), Wv n(x)))
  *	x += p(Wdown (silu(Wgate n(x)) * Wup n(x)))
  *
- * with norms n, and norms p that few models have. What else may differ is in struct llm_arch
- * (arch.h). What an architecture multiplies with a constant is part of other numbers here: where
- * residuals are scaled by s, x is x / s, which norms of rows do not notice if their epsilon is
- * divided by the square of s, and embeddings are divided by s; a scale of logits is in the output
- * norm, and RoPE's magnitude in the scale of scores.
+ * with norms n, and norms p that few models have. A layer with experts has an FFN for each of them,
+ * and adds w_e FFN_e(n(x)) for those experts e that a router chooses for a token (lanes/experts.h).
+ * What else may differ is in struct llm_arch (arch.h). What an architecture multiplies with a
+ * constant is part of other numbers here: where residuals are scaled by s, x is x / s, which norms
+ * of rows do not notice if their epsilon is divided by the square of s, and embeddings are divided
+ * by s; a scale of logits is in the output norm, and RoPE's magnitude in the scale of scores.
  */
 #ifndef MODEL_H
 #define MODEL_H
@@ -31,10 +32,14 @@ enum llm_matrix {
 	LLM_FFN_GATE,
 	LLM_FFN_UP,
 	LLM_FFN_DOWN,
+	LLM_SHARED_GATE, /* of the expert that all tokens have */
+	LLM_SHARED_UP,
+	LLM_SHARED_DOWN,
 	LLM_NR_MATRICES,
+	LLM_NR_PLAIN_MATRICES = LLM_SHARED_GATE, /* of llm_model_is_plain() */
 };
 
-/* "attn_q", ...: parts of the tensors' names. */
+/* "attn_q", ...: parts of the tensors' names, in models without experts. */
 extern const char *const llm_matrix_names[LLM_NR_MATRICES];
 
 /*
@@ -66,6 +71,8 @@ struct llm_layer {
 	enum llm_format format[LLM_NR_MATRICES]; /* of the matrices, if they are packed */
 	uint8_t *bits[LLM_NR_MATRICES]; /* of WK: [rows], the width of each */
 	float *bias[LLM_NR_MATRICES];
+	float *router; /* [n_expert][n_embd], or NULL */
+	float *shared_gate; /* [n_embd], of the shared expert, or NULL */
 	bool local; /* attends to a window only, of llm_model.window */
 	bool no_rope;
 };
@@ -74,6 +81,15 @@ struct llm_model {
 	const char *arch;
 	unsigned int n_layer, n_embd, n_head, n_head_kv, head_dim, n_ff, n_vocab, n_ctx_train;
 	unsigned int q_dim, kv_dim; /* heads * head_dim */
+	/*
+	 * Experts of a layer, and of a token; 0: there are none. n_ff is that of one expert, and
+	 * the FFN's matrices are stacks: expert e has rows e * r .. (e + 1) * r - 1 of each, where
+	 * r is n_ff, or n_embd of the down projection.
+	 */
+	unsigned int n_expert, n_expert_used;
+	unsigned int n_ff_shared; /* of the shared expert; 0: there is none */
+	bool expert_norm; /* the weights of a token's experts are made to add up to 1 */
+	float expert_scale; /* which they are multiplied by */
 	const struct llm_arch *features;
 	bool parallel; /* the FFN reads what attention reads */
 	float eps, qk_eps; /* of norms of rows; of queries and keys */
@@ -93,16 +109,22 @@ struct llm_model {
 	float *output_norm, *output_norm_bias; /* [n_embd] */
 	float *output_bias; /* [n_vocab], or NULL */
 	struct llm_layer *layers;
-	struct gguf_tensor *parts; /* of fused tensors, in the mapped file as they are */
+	/* Of fused tensors, and stacks as matrices, in the mapped file as they are. */
+	struct gguf_tensor *parts;
 	char packed[16]; /* vnpu.weights; "": not packed */
 	enum llm_format output_format; /* if packed */
 	const struct gguf_tensor *checksums; /* NULL: not packed, or by version 1 */
 	uint64_t n_params, file_bytes;
+	uint64_t n_params_active; /* that a token meets: all but other tokens' experts */
 };
 
 /* Rows (outputs) and columns (inputs) of a layer's matrix; rows 0: the model has none. */
 unsigned int llm_model_rows(const struct llm_model *model, enum llm_matrix which);
 unsigned int llm_model_cols(const struct llm_model *model, enum llm_matrix which);
+/* The name of a layer's matrix in files: "ffn_gate", or "ffn_gate_exps" of a stack. */
+const char *llm_model_matrix_name(const struct llm_model *model, enum llm_matrix which);
+/* Whether the matrix is a stack: of its rows a token meets those of its experts. */
+bool llm_model_is_stack(const struct llm_model *model, enum llm_matrix which);
 
 static inline bool llm_model_gated(const struct llm_model *model)
 {
@@ -149,7 +171,7 @@ bool llm_model_checksum(const struct llm_model *model, const struct gguf_file *f
  * (shadow.h), which count in no number of parameters. */
 bool llm_model_is_copy(const struct gguf_file *file, const struct gguf_tensor *t);
 
-/* "llama 5.8M Q8_0". */
+/* "llama 5.8M Q8_0"; with experts "qwen2moe 14.3B.A2.7B Q8_0": also what a token meets of them. */
 void llm_model_type(const struct llm_model *model, const struct gguf_file *file, char *type,
 		    size_t bytes);
 

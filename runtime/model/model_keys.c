@@ -19,7 +19,10 @@
 #define MAX_DIM (1u << 24)
 #define MAX_HEAD_DIM 1024
 #define MAX_HEADS 65536
+#define MAX_EXPERTS 4096
 #define MAX_CONTEXT (1u << 30)
+/* Of "expert_gating_func": a softmax of all experts' logits */
+#define GATING_SOFTMAX 1
 
 struct keys {
 	const struct gguf_file *file;
@@ -79,13 +82,23 @@ static int keys_float(struct keys *k, const char *what, double min, double max, 
 /* Keys that are not implemented, whose values must be absent, neutral or 0. */
 static int keys_refuse(struct keys *k, const struct llm_arch *arch)
 {
-	enum { NOBODY, SCALES, CAPS };
+	enum { NOBODY, SCALES, CAPS, EXPERTS, SHARED };
 	static const struct {
 		const char *key;
 		double neutral;
 		int of; /* architectures that have them */
 	} refused[] = {
-		{ "expert_count", 0, NOBODY },
+		{ "expert_count", 0, EXPERTS },
+		{ "expert_used_count", 0, EXPERTS },
+		{ "expert_weights_scale", 1, EXPERTS },
+		{ "expert_shared_count", 1, SHARED },
+		{ "expert_shared_feed_forward_length", 0, SHARED },
+		{ "expert_gating_func", GATING_SOFTMAX, NOBODY },
+		{ "expert_group_count", 1, NOBODY },
+		{ "expert_group_used_count", 1, NOBODY },
+		{ "leading_dense_block_count", 0, NOBODY },
+		{ "moe_every_n_layers", 1, NOBODY },
+		{ "interleave_moe_layer_step", 1, NOBODY },
 		{ "attention.max_alibi_bias", 0, NOBODY },
 		{ "attention.clamp_kqv", 0, NOBODY },
 		{ "attention.temperature_scale", 0, NOBODY },
@@ -104,7 +117,9 @@ static int keys_refuse(struct keys *k, const struct llm_arch *arch)
 		int err = gguf_f64(k->file, keys_name(k, refused[i].key), &v);
 		uint64_t u;
 
-		if ((refused[i].of == SCALES && arch->scales) ||
+		if ((refused[i].of == EXPERTS && arch->experts != LLM_EXPERTS_NEVER) ||
+		    (refused[i].of == SHARED && arch->experts == LLM_EXPERTS_SHARED) ||
+		    (refused[i].of == SCALES && arch->scales) ||
 		    (refused[i].of == CAPS && arch->attn_cap > 0))
 			continue;
 		if (err == -EINVAL && !gguf_u64(k->file, k->key, &u)) {
@@ -299,6 +314,68 @@ static int keys_sizes(struct keys *k, struct llm_model *model)
 	return err ? err : keys_heads(k, model);
 }
 
+/* Lengths of an expert's FFN, and of the shared one's. Where the file does not say, those of a
+ * token's experts together are "feed_forward_length"; in llama each is; and the shared one's is. */
+static int keys_expert_sizes(struct keys *k, struct llm_model *m, const struct llm_arch *arch)
+{
+	unsigned int all = m->n_ff, each = all;
+	int err = 0;
+
+	if (arch->experts != LLM_EXPERTS_MAYBE)
+		each = all > m->n_expert_used ? all / m->n_expert_used : 1;
+	if (arch->experts == LLM_EXPERTS_SHARED)
+		err = keys_uint(k, "expert_shared_feed_forward_length", 1, MAX_DIM, all,
+				&m->n_ff_shared);
+	if (!err)
+		err = keys_uint(k, "expert_feed_forward_length", 1, MAX_DIM, each, &m->n_ff);
+	if (err)
+		return err;
+	if ((uint64_t)m->n_expert * m->n_ff <= MAX_DIM &&
+	    (uint64_t)m->n_expert * m->n_embd <= MAX_DIM)
+		return 0;
+	return llm_fail(-ENOTSUP, "%s: %u experts of %u are more than %u rows of a stack", k->path,
+			m->n_expert, m->n_ff > m->n_embd ? m->n_ff : m->n_embd, MAX_DIM);
+}
+
+/* Whether the weights of a token's experts add up to 1, and what they are multiplied by. */
+static int keys_expert_weights(struct keys *k, struct llm_model *m, const struct llm_arch *arch)
+{
+	double scale;
+	int err = gguf_bool(k->file, keys_name(k, "expert_weights_norm"), &m->expert_norm);
+
+	if (err == -ENOENT)
+		m->expert_norm = arch->experts != LLM_EXPERTS_SHARED;
+	else if (err)
+		return llm_fail(-EINVAL, "%s: %s is neither true nor false", k->path, k->key);
+	err = keys_float(k, "expert_weights_scale", 0, 1e6, 1, &scale);
+	/* Converters of other architectures write 0 for 1. */
+	m->expert_scale = scale > 0 ? (float)scale : 1;
+	return err;
+}
+
+static int keys_experts(struct keys *k, struct llm_model *m, const struct llm_arch *arch)
+{
+	bool maybe = arch->experts == LLM_EXPERTS_MAYBE;
+	uint64_t count = 0, used = 0;
+	int err;
+
+	if (arch->experts == LLM_EXPERTS_NEVER)
+		return 0;
+	if (maybe &&
+	    (gguf_u64(k->file, keys_name(k, "expert_count"), &count) == -ENOENT || !count)) {
+		gguf_u64(k->file, keys_name(k, "expert_used_count"), &used);
+		return used ? llm_fail(-EINVAL, "%s: %s is %llu, but there are no experts", k->path,
+				       k->key, (unsigned long long)used)
+			    : 0;
+	}
+	err = keys_uint(k, "expert_count", 1, MAX_EXPERTS, 0, &m->n_expert);
+	if (!err)
+		err = keys_uint(k, "expert_used_count", 1, m->n_expert, 0, &m->n_expert_used);
+	if (!err)
+		err = keys_expert_sizes(k, m, arch);
+	return err ? err : keys_expert_weights(k, m, arch);
+}
+
 int llm_model_read_keys(struct llm_model *model, const struct llm_arch *arch,
 			const struct gguf_file *file, const char *path, struct llm_rope *rope)
 {
@@ -310,6 +387,8 @@ int llm_model_read_keys(struct llm_model *model, const struct llm_arch *arch,
 	err = keys_refuse(&k, arch);
 	if (!err)
 		err = keys_sizes(&k, model);
+	if (!err)
+		err = keys_experts(&k, model, arch);
 	if (!err)
 		err = keys_epsilon(&k, model, arch);
 	if (!err)

@@ -149,9 +149,44 @@ static int layer_matrix(struct reader *r, unsigned int i, int w)
 	struct llm_layer *l = &m->layers[i];
 	char name[64];
 
-	snprintf(name, sizeof(name), "blk.%u.%s", i, llm_matrix_names[w]);
+	snprintf(name, sizeof(name), "blk.%u.%s", i, llm_model_matrix_name(m, w));
 	return reader_matrix(r, name, llm_model_rows(m, w), llm_model_cols(m, w), false,
 			     &l->matrix[w], &l->format[w], &l->bits[w]);
+}
+
+/* A stack of experts, which is a matrix. Old files have a tensor for each expert. */
+static int layer_stack(struct reader *r, unsigned int i, int w)
+{
+	struct llm_model *m = r->model;
+	struct gguf_tensor *part = &m->parts[(size_t)i * LLM_NR_MATRICES + (unsigned)w];
+	char name[64], old[64];
+
+	snprintf(name, sizeof(name), "blk.%u.%s.weight", i, llm_model_matrix_name(m, w));
+	snprintf(old, sizeof(old), "blk.%u.%s.0.weight", i, llm_matrix_names[w]);
+	if (!gguf_find_tensor(r->file, name) && gguf_find_tensor(r->file, old))
+		return llm_fail(
+			-ENOTSUP,
+			"%s: has a tensor for each expert, %s, as old files do, in place of "
+			"%s: convert the original model again",
+			r->path, old, name);
+	m->layers[i].matrix[w] = part;
+	return reader_stack(r, name, llm_model_rows(m, w), llm_model_cols(m, w), part);
+}
+
+/* What chooses a token's experts, and what weighs the shared one. */
+static int layer_router(struct reader *r, unsigned int i)
+{
+	struct llm_model *m = r->model;
+	char name[64];
+	int err;
+
+	if (!m->n_expert)
+		return 0;
+	snprintf(name, sizeof(name), "blk.%u.ffn_gate_inp.weight", i);
+	err = reader_wide_matrix(r, name, m->n_expert, m->n_embd, &m->layers[i].router);
+	return err || !m->n_ff_shared ? err
+				      : layer_vector(r, i, "ffn_gate_inp_shexp.weight", m->n_embd,
+						     false, &m->layers[i].shared_gate);
 }
 
 static int layer_bias(struct reader *r, unsigned int i, int w)
@@ -189,11 +224,13 @@ static int layer_matrices(struct reader *r, unsigned int i)
 
 		if (!llm_model_rows(m, w))
 			continue;
-		if (m->packed[0] || !fused)
+		if (!m->packed[0] && llm_model_is_stack(m, w))
+			err = layer_stack(r, i, w);
+		else if (m->packed[0] || !fused)
 			err = layer_matrix(r, i, w);
 		else if (!m->layers[i].matrix[w])
 			err = layer_fused(r, i, fused, w, last);
-		if (!err && !fused)
+		if (!err && !fused && !(m->n_expert && w >= LLM_FFN_GATE))
 			err = layer_bias(r, i, w);
 		else if (!err && (w == LLM_ATTN_Q || w == LLM_FFN_GATE))
 			err = layer_fused_bias(r, i, fused, w, last);
@@ -229,5 +266,7 @@ int reader_layer(struct reader *r, unsigned int i)
 		err = layer_qk_norms(r, i);
 	if (!err)
 		err = layer_matrices(r, i);
+	if (!err)
+		err = layer_router(r, i);
 	return err ? err : layer_check_biases(r, i);
 }

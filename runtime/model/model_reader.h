@@ -30,6 +30,13 @@ int reader_matrix(struct reader *r, const char *name, unsigned int rows, unsigne
 int reader_vector(struct reader *r, const char *name, unsigned int n, bool optional,
 		  float **vector);
 
+/* A stack of the model's experts, of @rows in all; @as_matrix becomes the tensor [@rows][@cols]. */
+int reader_stack(struct reader *r, const char *name, unsigned int rows, unsigned int cols,
+		 struct gguf_tensor *as_matrix);
+/* A widened copy of a matrix that is no layer's matmul. */
+int reader_wide_matrix(struct reader *r, const char *name, unsigned int rows, unsigned int cols,
+		       float **values);
+
 /* All tensors of a layer (model_layer.c), after those of the layers before. */
 int reader_layer(struct reader *r, unsigned int i);
 

@@ -12,13 +12,13 @@ const char *llm_op_name(uint16_t op)
 		[LLM_OP_FFN_NORM] = "ffn_norm", [LLM_OP_GATE_UP] = "gate_up",
 		[LLM_OP_ACT] = "act",		[LLM_OP_DOWN] = "down",
 		[LLM_OP_ADD] = "add",		[LLM_OP_OUTPUT_NORM] = "output_norm",
-		[LLM_OP_HEAD] = "head",		[LLM_OP_WHOLE] = "whole",
-		[LLM_OP_BUILD] = "build",	[LLM_OP_LOGITS] = "logits",
-		[LLM_OP_SHADOW] = "shadow",	[LLM_OP_MERGE] = "merge",
-		[LLM_OP_READ] = "read",		[LLM_OP_PACK] = "pack",
-		[LLM_OP_SCALE] = "scale",	[LLM_OP_ESTIMATE] = "estimate",
-		[LLM_OP_SELECT] = "select",	[LLM_OP_BLOCK] = "block",
-		[LLM_OP_LOAD] = "load",
+		[LLM_OP_HEAD] = "head",		[LLM_OP_EXPERTS] = "experts",
+		[LLM_OP_WHOLE] = "whole",	[LLM_OP_BUILD] = "build",
+		[LLM_OP_LOGITS] = "logits",	[LLM_OP_SHADOW] = "shadow",
+		[LLM_OP_MERGE] = "merge",	[LLM_OP_READ] = "read",
+		[LLM_OP_PACK] = "pack",		[LLM_OP_SCALE] = "scale",
+		[LLM_OP_ESTIMATE] = "estimate", [LLM_OP_SELECT] = "select",
+		[LLM_OP_BLOCK] = "block",	[LLM_OP_LOAD] = "load",
 	};
 
 	return op < LLM_NR_TASK_KINDS ? names[op] : "?";
@@ -35,9 +35,11 @@ bool llm_op_matmul(const struct shape *s, enum llm_op op, uint64_t *k, uint64_t 
 		return true;
 	case LLM_OP_GATE_UP:
 		*n = (uint64_t)s->ffn * (s->gated ? 2 : 1);
-		return true;
-	case LLM_OP_ATTN_OUTPUT:
+		return !s->experts;
 	case LLM_OP_DOWN:
+		*n = s->dim;
+		return !s->experts;
+	case LLM_OP_ATTN_OUTPUT:
 		*n = s->dim;
 		return true;
 	case LLM_OP_HEAD:

@@ -28,6 +28,8 @@ enum llm_op {
 	LLM_OP_ADD, /* x += y */
 	LLM_OP_OUTPUT_NORM, /* x -> xn, for the rows whose logits are wanted */
 	LLM_OP_HEAD, /* xn -> logits */
+	/* xn -> y: in layers with experts, in place of GATE_UP, ACT and DOWN */
+	LLM_OP_EXPERTS,
 	LLM_NR_OPS,
 	/* Tasks of a plan that are no operators: */
 	LLM_OP_WHOLE = LLM_NR_OPS, /* everything after LLM_OP_EMBED, as one program of the NPU */
@@ -56,7 +58,8 @@ enum llm_op {
 };
 const char *llm_op_name(uint16_t op); /* "embed", "attn_norm", ... "load" */
 
-/* The weights [*@k][*@n] of @op, which include the output matrix. False: @op is no matmul. */
+/* The weights [*@k][*@n] of @op, which include the output matrix. False: @op is no matmul, or is of
+ * the FFN of a shape with experts, whose matmuls are inside LLM_OP_EXPERTS. */
 bool llm_op_matmul(const struct shape *shape, enum llm_op op, uint64_t *k, uint64_t *n);
 
 /* Of a matmul's weights: bits of each, and values along k with one scale; group 0: all. */

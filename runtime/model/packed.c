@@ -95,15 +95,28 @@ static size_t matrix_bytes(const struct llm_model *m, enum llm_format format, un
 			      llm_model_cols(m, (enum llm_matrix)which));
 }
 
+enum llm_op llm_matrix_op(enum llm_matrix which, bool experts)
+{
+	switch (which) {
+	case LLM_ATTN_Q:
+	case LLM_ATTN_K:
+	case LLM_ATTN_V:
+		return LLM_OP_QKV;
+	case LLM_ATTN_OUTPUT:
+		return LLM_OP_ATTN_OUTPUT;
+	case LLM_FFN_GATE:
+	case LLM_FFN_UP:
+		return experts ? LLM_OP_EXPERTS : LLM_OP_GATE_UP;
+	case LLM_FFN_DOWN:
+		return experts ? LLM_OP_EXPERTS : LLM_OP_DOWN;
+	default:
+		return LLM_OP_EXPERTS;
+	}
+}
+
 uint64_t llm_matmul_widths(const struct llm_model *m, enum llm_weights weights,
 			   struct llm_width widths[LLM_NR_OPS])
 {
-	static const enum llm_op op_of[LLM_NR_MATRICES] = {
-		[LLM_ATTN_Q] = LLM_OP_QKV,	 [LLM_ATTN_K] = LLM_OP_QKV,
-		[LLM_ATTN_V] = LLM_OP_QKV,	 [LLM_ATTN_OUTPUT] = LLM_OP_ATTN_OUTPUT,
-		[LLM_FFN_GATE] = LLM_OP_GATE_UP, [LLM_FFN_UP] = LLM_OP_GATE_UP,
-		[LLM_FFN_DOWN] = LLM_OP_DOWN,
-	};
 	enum llm_format format = llm_format_choose(m, weights, 0, -1);
 	uint64_t bytes = matrix_bytes(m, format, 0, -1);
 	struct width_sum sums[LLM_NR_OPS] = { 0 };
@@ -113,8 +126,8 @@ uint64_t llm_matmul_widths(const struct llm_model *m, enum llm_weights weights,
 		for (unsigned int w = 0; w < LLM_NR_MATRICES; w++) {
 			format = llm_format_choose(m, weights, i, (int)w);
 			bytes += matrix_bytes(m, format, i, (int)w);
-			width_add(&sums[op_of[w]], format, m->layers[i].bits[w],
-				  llm_model_rows(m, w), llm_model_cols(m, w));
+			width_add(&sums[llm_matrix_op(w, m->n_expert)], format,
+				  m->layers[i].bits[w], llm_model_rows(m, w), llm_model_cols(m, w));
 		}
 	}
 	for (unsigned int op = 0; op < LLM_NR_OPS; op++) {
@@ -452,5 +465,5 @@ enum llm_input llm_packed_input(const struct llm_packed *packed, int matrix, boo
 	if (llm_packed_format(packed, 0, matrix) == LLM_FORMAT_W4 && packed->float_input)
 		return LLM_INPUT_FLOATS;
 	return llm_integer_input(llm_activations_of(packed->activations, prompt), matrix < 0,
-				 matrix == LLM_FFN_DOWN);
+				 matrix == LLM_FFN_DOWN || matrix == LLM_SHARED_DOWN);
 }

@@ -50,6 +50,9 @@ void llm_layer_tensor_name(unsigned int part, char *name, size_t bytes);
 enum llm_format llm_format_choose(const struct llm_model *m, enum llm_weights weights,
 				  unsigned int layer, int which);
 
+/* The operator that multiplies with a matrix, in layers with @experts or without. */
+enum llm_op llm_matrix_op(enum llm_matrix which, bool experts);
+
 /*
  * The mean width of each matmul's weights over all layers, for plans; @weights: NATIVE, or ADAPTIVE
  * of a file that is packed so. Returns the bytes of all panels.

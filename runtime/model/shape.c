@@ -25,8 +25,14 @@ static const struct number numbers[] = {
 	{ "head_dim", offsetof(struct shape, head_dim), 1 << 14 },
 	{ "ffn", offsetof(struct shape, ffn), 1 << 22 },
 	{ "vocab", offsetof(struct shape, vocab), 1 << 24 },
+	{ "experts", offsetof(struct shape, experts), 4096 },
+	{ "experts_used", offsetof(struct shape, experts_used), 4096 },
+	{ "shared_ffn", offsetof(struct shape, shared_ffn), 1 << 22 },
 };
 #define NR_NUMBERS (sizeof(numbers) / sizeof(numbers[0]))
+
+/* The first of those that are only of shapes with experts. */
+#define EXPERTS 7
 
 static const char *const flags[] = { "gated", "tied", "qkv_bias" };
 #define NR_FLAGS 3
@@ -111,12 +117,26 @@ static int handle(void *user, const char *section, const char *name, const char 
 	return !r->err;
 }
 
+static int check_experts(const struct reader *r)
+{
+	const struct shape *s = r->shape;
+
+	if (!s->experts && !s->experts_used && !s->shared_ffn)
+		return 0;
+	if (s->experts && s->experts_used && s->experts_used <= s->experts)
+		return 0;
+	return llm_fail(-EINVAL,
+			"shape %s: experts = %u, experts_used = %u: both are wanted, and no more "
+			"used than there are",
+			r->path, s->experts, s->experts_used);
+}
+
 static int check(const struct reader *r)
 {
 	const struct shape *s = r->shape;
 
 	for (size_t i = 0; i <= NR_NUMBERS + NR_FLAGS; i++)
-		if (!(r->seen >> i & 1))
+		if (!(r->seen >> i & 1) && !(i >= EXPERTS && i < NR_NUMBERS))
 			return llm_fail(-EINVAL, "shape %s: %s is missing", r->path,
 					i < NR_NUMBERS		    ? numbers[i].key
 					: i < NR_NUMBERS + NR_FLAGS ? flags[i - NR_NUMBERS]
@@ -124,7 +144,7 @@ static int check(const struct reader *r)
 	if (s->heads % s->kv_heads)
 		return llm_fail(-EINVAL, "shape %s: heads = %u is no multiple of kv_heads = %u",
 				r->path, s->heads, s->kv_heads);
-	return 0;
+	return check_experts(r);
 }
 
 int shape_load(const char *name, struct shape *shape)
@@ -158,14 +178,29 @@ int shape_load(const char *name, struct shape *shape)
 uint64_t shape_layer_weights(const struct shape *s)
 {
 	uint64_t q = (uint64_t)s->heads * s->head_dim, kv = (uint64_t)s->kv_heads * s->head_dim;
+	uint64_t ffn = (uint64_t)s->ffn * (s->experts ? s->experts : 1) + s->shared_ffn;
 
-	return s->dim * (2 * q + 2 * kv) + (uint64_t)s->dim * s->ffn * (s->gated ? 3 : 2);
+	return s->dim * (2 * q + 2 * kv) + s->dim * ffn * (s->gated ? 3 : 2);
+}
+
+/* Values of a layer's router, and of the gate of an expert for all tokens. */
+static uint64_t router_params(const struct shape *s)
+{
+	return (uint64_t)s->dim * (s->experts + (s->shared_ffn ? 1 : 0));
+}
+
+uint64_t shape_active_params(const struct shape *s)
+{
+	uint64_t expert = (uint64_t)s->dim * s->ffn * (s->gated ? 3 : 2);
+
+	return shape_params(s) - s->layers * (s->experts - s->experts_used) * expert;
 }
 
 uint64_t shape_params(const struct shape *s)
 {
 	uint64_t q = (uint64_t)s->heads * s->head_dim, kv = (uint64_t)s->kv_heads * s->head_dim;
-	uint64_t layer = shape_layer_weights(s) + 2 * s->dim + (s->qkv_bias ? q + 2 * kv : 0);
+	uint64_t layer = shape_layer_weights(s) + router_params(s) + 2 * s->dim +
+			 (s->qkv_bias ? q + 2 * kv : 0);
 
 	return s->layers * layer + s->dim + (uint64_t)s->dim * s->vocab * (s->tied ? 1 : 2);
 }

@@ -18,6 +18,9 @@ enum shape_activation {
 struct shape {
 	char name[32];
 	uint32_t layers, dim, heads, kv_heads, head_dim, ffn, vocab;
+	/* Experts of a layer, each of which has an FFN of @ffn, and of a token; 0: there are none.
+	 * And the length of the FFN of one that all tokens have, or 0. */
+	uint32_t experts, experts_used, shared_ffn;
 	enum shape_activation activation;
 	bool gated; /* the feed-forward network has a gate projection */
 	bool tied; /* embedding and output matrix are the same */
@@ -43,5 +46,6 @@ static inline uint32_t shape_window(const struct shape *s, uint32_t layer)
 
 uint64_t shape_layer_weights(const struct shape *s); /* values in one layer's matrices */
 uint64_t shape_params(const struct shape *s); /* values in the model, with embedding and norms */
+uint64_t shape_active_params(const struct shape *s); /* of them, those that a token meets */
 
 #endif /* SHAPE_H */

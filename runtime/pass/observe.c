@@ -131,6 +131,8 @@ static void show_results(const struct observation *o, const struct lane_work *w)
 		return show(o, w, "act", &m->gate, model->n_ff);
 	case LLM_OP_DOWN:
 		return show(o, w, "down", &m->y, model->n_embd);
+	case LLM_OP_EXPERTS:
+		return show(o, w, "experts", &m->y, model->n_embd);
 	case LLM_OP_ADD:
 		return show(o, w, "layer_output", &m->x, model->n_embd);
 	case LLM_OP_OUTPUT_NORM:

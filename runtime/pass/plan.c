@@ -77,9 +77,13 @@ void plan_add_layer(struct builder *b, uint32_t layer)
 	add_attention(b, layer);
 	add_matmul(b, layer, LLM_OP_ATTN_OUTPUT);
 	add_float(b, layer, LLM_OP_FFN_NORM);
-	add_matmul(b, layer, LLM_OP_GATE_UP);
-	add_float(b, layer, LLM_OP_ACT);
-	add_matmul(b, layer, LLM_OP_DOWN);
+	if (b->o->shape->experts) {
+		plan_add_experts(b, layer);
+	} else {
+		add_matmul(b, layer, LLM_OP_GATE_UP);
+		add_float(b, layer, LLM_OP_ACT);
+		add_matmul(b, layer, LLM_OP_DOWN);
+	}
 	add_float(b, layer, LLM_OP_ADD);
 }
 

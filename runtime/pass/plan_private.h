@@ -105,6 +105,11 @@ void plan_add_uncut(struct builder *b, struct lane_work *work, uint32_t tokens);
 /* The chunk's matmul, all of it on the NPU, or on the CPU if that takes it. */
 void plan_add_stealable(struct builder *b, struct lane_work *work);
 
+/* ---- experts (plan_experts.c) ---- */
+
+/* The FFN of a layer with experts, on the CPU. */
+void plan_add_experts(struct builder *b, uint32_t layer);
+
 /* ---- layers ---- */
 
 /* One layer of the chunk. */

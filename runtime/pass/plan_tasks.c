@@ -76,8 +76,8 @@ bool plan_is_whole(const struct builder *b)
 	bool tree = b->plan->pass.tree && b->chunk->rows > 1;
 
 	/* The layers that are there are computed before the others are; and a graph has full
-	 * attention. */
-	if (plan_is_cold(b->o) || plan_is_sparse(b))
+	 * attention, and no experts. */
+	if (plan_is_cold(b->o) || plan_is_sparse(b) || b->o->shape->experts)
 		return false;
 	/* The padding of a tree's graph needs room behind the context. */
 	if (tree && !(b->o->masks && plan_pads_chunks(b->o)))

@@ -111,7 +111,7 @@ static int check(const struct llm_quantize_options *opts)
 static void quantize_read_shape(struct quantize *q)
 {
 	const char *arch = "";
-	uint64_t layers = 0, heads = 0, kv = 0;
+	uint64_t layers = 0, experts = 0, heads = 0, kv = 0;
 	size_t bytes = 0;
 	char key[128];
 
@@ -123,7 +123,10 @@ static void quantize_read_shape(struct quantize *q)
 	gguf_u64(q->file, key, &heads);
 	snprintf(key, sizeof(key), "%.*s.attention.head_count_kv", (int)bytes, arch);
 	gguf_u64(q->file, key, &kv);
+	snprintf(key, sizeof(key), "%.*s.expert_count", (int)bytes, arch);
+	gguf_u64(q->file, key, &experts);
 	q->n_layer = (unsigned int)layers;
+	q->n_expert = (unsigned int)experts;
 	q->sharing = kv ? (unsigned int)(heads / kv) : 1;
 }
 

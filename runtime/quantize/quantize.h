@@ -59,7 +59,7 @@ struct quantize {
 	struct quantize_shadow *shadows;
 	struct quantize_rules *rules;
 	struct imatrix *imatrix; /* NULL: none */
-	unsigned int n_layer, sharing; /* of the model; query heads that share a key's */
+	unsigned int n_layer, n_expert, sharing; /* of the model; query heads that share a key's */
 	uint64_t done, all; /* values written, and to write */
 	struct llm_quantize_result sum; /* of the tensors added */
 	uint8_t *window; /* the blocks of one window */

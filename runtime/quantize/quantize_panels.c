@@ -173,7 +173,7 @@ static size_t add_matrices(struct quantize *q, const struct llm_model *m, enum l
 			if (q->opts->calibration)
 				panels->fold =
 					shadow_fold_matrix(&q->opts->calibration->smooth, i, w);
-			snprintf(name, sizeof(name), "blk.%u.%s", i, llm_matrix_names[w]);
+			snprintf(name, sizeof(name), "blk.%u.%s", i, llm_model_matrix_name(m, w));
 			add_panels(panels++, m->layers[i].matrix[w], name,
 				   llm_format_choose(m, weights, i, (int)w));
 		}
@@ -182,7 +182,20 @@ static size_t add_matrices(struct quantize *q, const struct llm_model *m, enum l
 	return (size_t)(panels - first);
 }
 
-/* All else: vectors, the embeddings, and the weights of a calibration that stays. */
+/* Whether a tensor's place is taken by panels. */
+static bool is_packed(const struct quantize *q, const struct llm_model *m,
+		      const struct gguf_tensor *t)
+{
+	const char *end = strrchr(t->name, '.');
+	const char router[] = ".ffn_gate_inp";
+	size_t n = sizeof(router) - 1;
+
+	if (m->n_expert && end && end - t->name > (ptrdiff_t)n && !strncmp(end - n, router, n))
+		return false;
+	return t->dims[1] * t->dims[2] > 1 && t != m->token_embd && !llm_model_is_copy(q->file, t);
+}
+
+/* All else: vectors, routers, the embeddings, and the weights of a calibration that stays. */
 static void add_others(struct quantize *q, const struct llm_model *m,
 		       struct quantize_tensor *tensors)
 {
@@ -190,10 +203,7 @@ static void add_others(struct quantize *q, const struct llm_model *m,
 		const struct gguf_tensor *from = gguf_tensor(q->file, i);
 		struct quantize_tensor *t = &tensors[i];
 
-		bool copy = llm_model_is_copy(q->file, from);
-
-		if ((from->dims[1] > 1 && from != m->token_embd && !copy) ||
-		    quantize_replaced(q, from))
+		if (is_packed(q, m, from) || quantize_replaced(q, from))
 			continue;
 		*t = (struct quantize_tensor){
 			.name = from->name, .type = from->type, .n_dims = from->n_dims, .from = from

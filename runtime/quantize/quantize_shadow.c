@@ -146,7 +146,7 @@ static const struct gguf_tensor *find_row(const struct quantize_shadow *s, unsig
 {
 	const struct llm_layer *layer = &s->q->model.layers[s->layer];
 
-	for (enum llm_matrix w = 0; w < LLM_NR_MATRICES; w++) {
+	for (enum llm_matrix w = 0; w < LLM_NR_PLAIN_MATRICES; w++) {
 		unsigned int rows = llm_model_rows(&s->q->model, w);
 
 		if (shadow_input_of_matrix(w) != s->input)
@@ -246,7 +246,7 @@ static int make_shadow(void *ud, struct gguf_sink *sink)
 	}
 	free(s->window);
 	free(s->failed);
-	for (enum llm_matrix w = 0; w < LLM_NR_MATRICES; w++)
+	for (enum llm_matrix w = 0; w < LLM_NR_PLAIN_MATRICES; w++)
 		if (shadow_input_of_matrix(w) == s->input)
 			gguf_tensor_done(s->q->file, s->q->model.layers[s->layer].matrix[w]);
 	return ret;

@@ -87,6 +87,20 @@ static void put_scales(struct synthetic *s)
 		put_u32(s, "attention.sliding_window", 2 * CONTEXT);
 }
 
+static void put_experts(struct synthetic *s)
+{
+	const struct shape *shape = s->shape;
+
+	if (!shape->experts)
+		return;
+	put_u32(s, "expert_count", shape->experts);
+	put_u32(s, "expert_used_count", shape->experts_used);
+	if (s->arch->experts != LLM_EXPERTS_MAYBE)
+		put_u32(s, "expert_feed_forward_length", shape->ffn);
+	if (shape->shared_ffn)
+		put_u32(s, "expert_shared_feed_forward_length", shape->shared_ffn);
+}
+
 void synthetic_keys(struct synthetic *s)
 {
 	const struct shape *shape = s->shape;
@@ -101,9 +115,11 @@ void synthetic_keys(struct synthetic *s)
 	put_u32(s, "context_length", CONTEXT);
 	put_u32(s, "embedding_length", shape->dim);
 	s->q->n_layer = shape->layers;
+	s->q->n_expert = shape->experts;
 	s->q->sharing = shape->heads / shape->kv_heads;
 	put_u32(s, "block_count", shape->layers);
 	put_u32(s, "feed_forward_length", shape->ffn);
+	put_experts(s);
 	put_u32(s, "attention.head_count", shape->heads);
 	put_u32(s, "attention.head_count_kv", shape->kv_heads);
 	put_u32(s, "attention.key_length", shape->head_dim);
@@ -147,14 +163,25 @@ static struct quantize_tensor *next_tensor(struct synthetic *s, int layer, const
 	return t;
 }
 
-static void put_matrix(struct synthetic *s, int layer, const char *name, uint64_t cols,
-		       uint64_t rows, bool head)
+/* @stack: how many of them; 0: it is no stack. */
+static void put_matrices(struct synthetic *s, int layer, const char *name, uint64_t cols,
+			 uint64_t rows, uint64_t stack, bool head)
 {
 	struct quantize_tensor *t = next_tensor(s, layer, name, cols, rows);
 
+	if (stack) {
+		t->n_dims = 3;
+		t->dims[2] = stack;
+	}
 	t->scale = sqrtf(3 / (float)cols);
 	t->type = quantize_target(s->q, t->name, t->dims, GGUF_F32, head);
 	quantize_add(s->q, t);
+}
+
+static void put_matrix(struct synthetic *s, int layer, const char *name, uint64_t cols,
+		       uint64_t rows, bool head)
+{
+	put_matrices(s, layer, name, cols, rows, 0, head);
 }
 
 static void put_vector(struct synthetic *s, int layer, const char *name, uint64_t n, float base,
@@ -223,6 +250,24 @@ static void put_biased(struct synthetic *s, int layer, const char *what, uint64_
 		put_vector(s, layer, name, rows, 0, 0.1f);
 }
 
+/* A layer's router and stacks, and the expert that all tokens have. */
+static void put_expert_matrices(struct synthetic *s, int i)
+{
+	uint64_t dim = s->shape->dim, ffn = s->shape->ffn, shared = s->shape->shared_ffn,
+		 n = s->shape->experts;
+
+	put_matrix(s, i, "ffn_gate_inp.weight", dim, n, false);
+	put_matrices(s, i, "ffn_gate_exps.weight", dim, ffn, n, false);
+	put_matrices(s, i, "ffn_up_exps.weight", dim, ffn, n, false);
+	put_matrices(s, i, "ffn_down_exps.weight", ffn, dim, n, false);
+	if (!shared)
+		return;
+	put_vector(s, i, "ffn_gate_inp_shexp.weight", dim, 0, sqrtf(3 / (float)dim));
+	put_matrix(s, i, "ffn_gate_shexp.weight", dim, shared, false);
+	put_matrix(s, i, "ffn_up_shexp.weight", dim, shared, false);
+	put_matrix(s, i, "ffn_down_shexp.weight", shared, dim, false);
+}
+
 static void put_layer(struct synthetic *s, int i)
 {
 	const struct shape *shape = s->shape;
@@ -235,6 +280,7 @@ static void put_layer(struct synthetic *s, int i)
 		[LLM_FFN_GATE] = { dim, ffn }, [LLM_FFN_UP] = { dim, ffn },
 		[LLM_FFN_DOWN] = { ffn, dim },
 	};
+	bool experts = shape->experts > 0;
 
 	put_norms(s, i);
 	if (arch->fused_qkv)
@@ -245,10 +291,13 @@ static void put_layer(struct synthetic *s, int i)
 		bool ffn_in = m == LLM_FFN_GATE || m == LLM_FFN_UP;
 
 		if ((arch->fused_qkv && m <= LLM_ATTN_V) || (arch->fused_gate_up && ffn_in) ||
-		    (arch->no_gate && m == LLM_FFN_GATE))
+		    (arch->no_gate && m == LLM_FFN_GATE) || (experts && m >= LLM_FFN_GATE) ||
+		    m > LLM_FFN_DOWN)
 			continue;
 		put_biased(s, i, llm_matrix_names[m], sizes[m][0], sizes[m][1], has_bias(s, m));
 	}
+	if (experts)
+		put_expert_matrices(s, i);
 }
 
 size_t synthetic_max_tensors(const struct synthetic *s)

@@ -89,6 +89,27 @@ static void put_vocabulary(struct synthetic *s)
 	gguf_writer_bool(w, "tokenizer.ggml.add_space_prefix", true);
 }
 
+/* Only some architectures have experts, and some of those nothing else. */
+static int check_experts(const struct synthetic *s)
+{
+	enum llm_experts has = s->arch->experts;
+	const struct shape *shape = s->shape;
+
+	if (has != LLM_EXPERTS_MAYBE && (has != LLM_EXPERTS_NEVER) != (shape->experts > 0))
+		return llm_fail(-EINVAL,
+				"shape %s: experts = %u, but %s models have %s; name another shape "
+				"or architecture",
+				shape->name, shape->experts, s->arch->name,
+				shape->experts ? "none" : "some");
+	if ((has == LLM_EXPERTS_SHARED) != (shape->shared_ffn > 0))
+		return llm_fail(-EINVAL,
+				"shape %s: shared_ffn = %u, but %s models have %s expert for all "
+				"tokens",
+				shape->name, shape->shared_ffn, s->arch->name,
+				shape->shared_ffn ? "no" : "an");
+	return 0;
+}
+
 static int check(const struct shape *shape, unsigned int n_vocab, bool given)
 {
 	if (!given && (shape->activation != SHAPE_SILU || !shape->gated))
@@ -156,5 +177,7 @@ int quantize_synthetic(struct quantize *q)
 	err = check(&shape, s.n_vocab, q->opts->arch);
 	if (!err)
 		err = find_arch(&s);
+	if (!err)
+		err = check_experts(&s);
 	return err ? err : write_all(&s);
 }

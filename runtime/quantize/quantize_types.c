@@ -4,7 +4,8 @@
  *
  * The names of files with K-quants are llama.cpp's, and so are the matrices that get more bits than
  * the others in them (llama-quantize): values and down projections, on which the error of a layer
- * depends most, in its first layers or spread over all.
+ * depends most, in its first layers or spread over all. With eight experts, as in Mixtral,
+ * attention is so small a part of a model that it gets more bits as well.
  */
 #include <errno.h>
 #include <regex.h>
@@ -85,6 +86,20 @@ static bool is_among(enum layers layers, unsigned int layer, unsigned int n)
 	return false;
 }
 
+/* Whether the type of a matrix is that of attention beside eight experts. */
+static bool is_beside_experts(const struct quantize *q, const char *name, enum gguf_type *type)
+{
+	bool narrow = q->file_type == GGUF_FILE_Q2_K || q->file_type == GGUF_FILE_Q3_K_S ||
+		      q->file_type == GGUF_FILE_Q3_K_M || q->file_type == GGUF_FILE_IQ4_NL ||
+		      q->file_type == GGUF_FILE_Q4_K_S || q->file_type == GGUF_FILE_Q4_K_M;
+	bool output = ends_with(name, ".attn_output.weight");
+
+	if (q->n_expert != 8 || gguf_type_traits(q->type)->block_values == 1)
+		return false;
+	*type = !output ? GGUF_Q8_0 : narrow ? GGUF_Q5_K : q->type;
+	return output || ends_with(name, ".attn_v.weight") || ends_with(name, ".attn_k.weight");
+}
+
 static enum gguf_type mixed_type(const struct quantize *q, const char *name)
 {
 	const struct mix *mix = NULL;
@@ -95,6 +110,8 @@ static enum gguf_type mixed_type(const struct quantize *q, const char *name)
 	for (size_t i = 0; i < sizeof(mixes) / sizeof(mixes[0]); i++)
 		if (mixes[i].file == q->file_type)
 			mix = &mixes[i];
+	if (is_beside_experts(q, name, &type))
+		return type;
 	if (!mix || sscanf(name, "blk.%u.", &layer) != 1)
 		return q->type;
 	if (ends_with(name, ".attn_v.weight") && mix->shared_value && q->sharing >= 4)

@@ -31,7 +31,7 @@
 #define SHADOW_INPUTS 4
 /* The input of the matmul @op, or -1: the output matrix has none, nor have other operators. */
 int shadow_input_of(enum llm_op op);
-/* The input that a layer's matrix reads. */
+/* The input that a plain layer's matrix reads. */
 unsigned int shadow_input_of_matrix(enum llm_matrix which);
 /* "attn_qkv", "attn_output", "ffn_gate_up", "ffn_down": parts of the names in files. */
 extern const char *const shadow_input_names[SHADOW_INPUTS];

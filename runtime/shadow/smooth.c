@@ -62,7 +62,7 @@ static void set_factors(struct shadow_smooth *sm, const struct llm_model *m,
 
 	memcpy(x, stats->inputs[i].largest, k * sizeof(*x));
 	memset(w, 0, k * sizeof(*w));
-	for (enum llm_matrix which = 0; which < LLM_NR_MATRICES; which++)
+	for (enum llm_matrix which = 0; which < LLM_NR_PLAIN_MATRICES; which++)
 		if (shadow_input_of_matrix(which) == input)
 			column_maxima(m->layers[layer].matrix[which], w, row);
 	if (input == 1) {
@@ -172,7 +172,7 @@ struct shadow_fold shadow_fold_tensor(const struct shadow_smooth *sm, const char
 		return (struct shadow_fold){ .out = factors(sm, layer, 0) };
 	if (!strcmp(name, "ffn_norm.weight"))
 		return (struct shadow_fold){ .out = factors(sm, layer, 2) };
-	for (enum llm_matrix which = 0; which < LLM_NR_MATRICES; which++) {
+	for (enum llm_matrix which = 0; which < LLM_NR_PLAIN_MATRICES; which++) {
 		size_t n = strlen(llm_matrix_names[which]);
 
 		if (strncmp(name, llm_matrix_names[which], n))

@@ -173,7 +173,7 @@ static int search_input(struct search *s, unsigned int layer, unsigned int input
 	if (input == 1)
 		smooth_share_heads(s->model, s->largest);
 	s->n_readers = 0;
-	for (enum llm_matrix which = 0; which < LLM_NR_MATRICES; which++)
+	for (enum llm_matrix which = 0; which < LLM_NR_PLAIN_MATRICES; which++)
 		if (shadow_input_of_matrix(which) == input && s->model->layers[layer].matrix[which])
 			read_rows(s, s->model->layers[layer].matrix[which]);
 	for (unsigned int i = 0; !err && i <= GRID; i++) {

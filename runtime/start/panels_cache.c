@@ -22,6 +22,7 @@
 
 struct panels_cache {
 	char *path;
+	const struct llm_model *model;
 	const char *weights;
 	char source[PANELS_SOURCE_BYTES]; /* what a cache must be made of */
 	uint64_t limit_bytes;
@@ -132,6 +133,7 @@ int panels_cache_open(struct llm_model *model, const struct gguf_file *file, con
 	pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
 	pthread_cond_init(&c->changed, &monotonic);
 	pthread_condattr_destroy(&monotonic);
+	c->model = model;
 	c->weights = llm_choice_name(LLM_CHOICE_WEIGHTS, weights);
 	c->limit_bytes = limit_bytes;
 	c->info.state = LLM_PANELS_DUE;
@@ -223,9 +225,8 @@ void panels_cache_idle(struct panels_cache *c)
 
 static void make(struct panels_cache *c)
 {
-	const struct panels_file f = {
-		c->path, c->weights, c->source, c->limit_bytes, give_way, c
-	};
+	const struct panels_file f = { c->path,	       c->model, c->weights, c->source,
+				       c->limit_bytes, give_way, c };
 	uint64_t bytes = 0;
 	int err;
 

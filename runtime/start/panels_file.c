@@ -108,7 +108,7 @@ static void add_matrices(struct gguf_writer *w, const struct panels_file *f,
 			};
 			p->bytes = packed->layers[i].part[which].bytes;
 			snprintf(name, sizeof(name), "blk.%u.%s.panels", i,
-				 llm_matrix_names[which]);
+				 llm_model_matrix_name(f->model, which));
 			add_panels(w, p++, name);
 		}
 	}

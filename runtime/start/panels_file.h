@@ -20,6 +20,7 @@ bool panels_file_is_cache(const struct gguf_file *file, const char **source, siz
 
 struct panels_file {
 	const char *path;
+	const struct llm_model *model; /* which names the matrices */
 	const char *weights; /* the choice's name */
 	const char *source;
 	uint64_t limit_bytes; /* of all caches in the folder */

@@ -30,19 +30,15 @@ _Static_assert(START_RING == READER_RING, "the reader has a buffer for each");
 
 /* ---- pieces ---- */
 
-static const enum llm_op matmul_of[LLM_NR_MATRICES] = {
-	[LLM_ATTN_Q] = LLM_OP_QKV,	 [LLM_ATTN_K] = LLM_OP_QKV,
-	[LLM_ATTN_V] = LLM_OP_QKV,	 [LLM_ATTN_OUTPUT] = LLM_OP_ATTN_OUTPUT,
-	[LLM_FFN_GATE] = LLM_OP_GATE_UP, [LLM_FFN_UP] = LLM_OP_GATE_UP,
-	[LLM_FFN_DOWN] = LLM_OP_DOWN,
-};
-
 /* Rows and columns of a matrix; @which -1: the output matrix. No rows: there is none. */
 static void shape_matrix(const struct shape *s, int which, uint32_t *rows, uint32_t *cols)
 {
-	*cols = which == LLM_ATTN_OUTPUT ? s->heads * s->head_dim
-		: which == LLM_FFN_DOWN	 ? s->ffn
-					 : s->dim;
+	uint32_t stack = s->experts ? s->experts : 1;
+
+	*cols = which == LLM_ATTN_OUTPUT   ? s->heads * s->head_dim
+		: which == LLM_FFN_DOWN	   ? s->ffn
+		: which == LLM_SHARED_DOWN ? s->shared_ffn
+					   : s->dim;
 	switch (which) {
 	case LLM_ATTN_Q:
 		*rows = s->heads * s->head_dim;
@@ -52,13 +48,22 @@ static void shape_matrix(const struct shape *s, int which, uint32_t *rows, uint3
 		*rows = s->kv_heads * s->head_dim;
 		break;
 	case LLM_FFN_GATE:
-		*rows = s->gated ? s->ffn : 0;
+		*rows = s->gated ? s->ffn * stack : 0;
 		break;
 	case LLM_FFN_UP:
-		*rows = s->ffn;
+		*rows = s->ffn * stack;
+		break;
+	case LLM_FFN_DOWN:
+		*rows = s->dim * stack;
+		break;
+	case LLM_SHARED_GATE:
+	case LLM_SHARED_UP:
+		*rows = s->shared_ffn;
+		break;
+	case LLM_SHARED_DOWN:
+		*rows = s->shared_ffn ? s->dim : 0;
 		break;
 	case LLM_ATTN_OUTPUT:
-	case LLM_FFN_DOWN:
 		*rows = s->dim;
 		break;
 	default:
@@ -108,7 +113,7 @@ static bool add_matrix(struct list *l, const struct llm_model *m, enum llm_weigh
 		       const struct shape *shape, const struct llm_width *widths,
 		       unsigned int layer, int which)
 {
-	enum llm_op op = which < 0 ? LLM_OP_HEAD : matmul_of[which];
+	enum llm_op op = which < 0 ? LLM_OP_HEAD : llm_matrix_op(which, shape->experts);
 	double bits = widths[op].bits;
 	uint32_t rows, cols, each;
 	struct llm_part part;
@@ -157,14 +162,16 @@ static double all_bytes(const struct llm_model *m, const struct shape *shape,
 	double bytes = m ? (double)m->output->bytes
 			 : (double)shape->dim * shape->vocab * widths[LLM_OP_HEAD].bits / 8;
 	uint32_t rows, cols;
+	double bits;
 
 	for (unsigned int i = 0; i < shape->layers; i++) {
 		for (int which = 0; which < LLM_NR_MATRICES; which++) {
 			shape_matrix(shape, which, &rows, &cols);
 			if (!rows)
 				continue;
+			bits = widths[llm_matrix_op(which, shape->experts)].bits;
 			bytes += m ? (double)m->layers[i].matrix[which]->bytes
-				   : (double)rows * cols * widths[matmul_of[which]].bits / 8;
+				   : (double)rows * cols * bits / 8;
 		}
 	}
 	return bytes;

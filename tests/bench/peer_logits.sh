@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 # tests/bench/peer_logits.sh LLAMA_CPP [ARCH...]
 # Compares logits with those of a llama.cpp, built with shared libraries in the source tree LLAMA_CPP/build: small random models of each
-# architecture (all that docs/models.md names), for prompts and decoded tokens. With quantised weights a llama.cpp rounds activations
+# architecture (all that docs/models.md names, and llama with experts as "mixtral"), for prompts and decoded tokens. With quantised weights a llama.cpp rounds activations
 # too, so it also reads the same numbers widened to F32. Prints for each model the greatest difference in parts of the greatest logit
 # of its position; "-" where that llama.cpp does not know the architecture.
 #
@@ -23,7 +23,8 @@ vocab=1024
 work=$(mktemp -d) || exit 1
 trap 'rm -rf "$work"' EXIT
 archs=("$@")
-[ ${#archs[@]} -gt 0 ] || archs=(llama qwen2 qwen3 internlm2 granite smollm3 olmo2 gemma gemma2 gemma3 phi3 phi2 stablelm starcoder2)
+[ ${#archs[@]} -gt 0 ] || archs=(llama qwen2 qwen3 internlm2 granite smollm3 olmo2 gemma gemma2 gemma3 phi3 phi2 stablelm starcoder2
+	qwen2moe qwen3moe mixtral)
 
 mapfile -t libraries < <(find "$peer/build" -name 'libllama.so' -o -name 'libggml*.so')
 [ ${#libraries[@]} -gt 1 ] || fail "$peer/build has no libllama.so and libggml.so"
@@ -35,10 +36,12 @@ make -s -C "$root" O="$build" "$build/tests/bench_logits" >&2 || exit 1
 # The shape's name becomes the model's, from which llama.cpp would conclude things: it must be none of theirs.
 # Some architectures have as many KV heads as heads, share the embeddings with the output, or are of known depths only.
 shape() {
-	local kv=2 tied=no layers=6
-	case $1 in olmo2) kv=8 ;; gemma2) tied=yes layers=26 ;; gemma*) tied=yes ;; esac
-	printf '[model]\nlayers = %d\ndim = 512\nheads = 8\nkv_heads = %d\nhead_dim = 64\nffn = 1024\nvocab = %d\nactivation = silu\ngated = yes\ntied = %s\nqkv_bias = no\n' \
-		$layers $kv $vocab $tied >"$work/shape.conf"
+	local kv=2 tied=no layers=6 ffn=1024
+	case $1 in olmo2) kv=8 ;; gemma2) tied=yes layers=26 ;; gemma*) tied=yes ;; *moe) ffn=256 ;; esac
+	printf '[model]\nlayers = %d\ndim = 512\nheads = 8\nkv_heads = %d\nhead_dim = 64\nffn = %d\nvocab = %d\nactivation = silu\ngated = yes\ntied = %s\nqkv_bias = no\n' \
+		$layers $kv $ffn $vocab $tied >"$work/shape.conf"
+	case $1 in *moe | mixtral) printf 'experts = 8\nexperts_used = 2\n' >>"$work/shape.conf" ;; esac
+	[ "$1" != qwen2moe ] || echo shared_ffn = 512 >>"$work/shape.conf"
 }
 
 mapfile -t ids < <(awk -v n=$((tokens + 8)) -v v=$vocab 'BEGIN { srand(1); print 1; for (i = 1; i < n; i++) print 300 + int(rand() * (v - 300)) }')
@@ -62,7 +65,7 @@ echo "|---|---|---|---:|---:|"
 for arch in "${archs[@]}"; do
 	shape "$arch"
 	for type in ${TYPES:-f32 q8_0}; do
-		"$build/bin/llm-quantize" --synthetic "${SHAPE:-$work/shape.conf}" --vocab $vocab --arch "$arch" "$work/model.gguf" "$type" \
+		"$build/bin/llm-quantize" --synthetic "${SHAPE:-$work/shape.conf}" --vocab $vocab --arch "${arch/mixtral/llama}" "$work/model.gguf" "$type" \
 			--seed 7 >/dev/null || exit 1
 		compare "$arch" "$type" "$work/model.gguf"
 		[ "$type" = f32 ] && continue

@@ -447,7 +447,7 @@ static void test_features_that_would_change_results_are_refused(void **s)
 		double value;
 		const char *string;
 	} unknown[] = {
-		{ ".expert_count", 'u', 8, NULL },
+		{ ".expert_group_count", 'u', 8, NULL },
 		{ ".attention.value_length", 'u', 4, NULL },
 		{ ".attn_logit_softcapping", 'f', 50, NULL },
 		{ ".final_logit_softcapping", 'f', 30, NULL },

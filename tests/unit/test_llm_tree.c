@@ -124,7 +124,7 @@ static void check_trees(struct pair *p)
 	}
 }
 
-static void check_placement(enum llm_placement placement, const char *profile)
+static void check_arch(const char *arch, enum llm_placement placement, const char *profile)
 {
 	struct pair p;
 
@@ -132,10 +132,22 @@ static void check_placement(enum llm_placement placement, const char *profile)
 		struct llm_options o = options_of(placement, kv);
 
 		o.profile = profile;
-		pair_create(&p, any_arch(), &o);
+		pair_create(&p, arch, &o);
 		check_trees(&p);
 		pair_free(&p);
 	}
+}
+
+static void check_placement(enum llm_placement placement, const char *profile)
+{
+	check_arch(any_arch(), placement, profile);
+}
+
+static void test_nodes_are_plain_with_experts(void **state)
+{
+	check_arch("qwen2moe", LLM_PLACE_CPU, NULL);
+	check_arch("qwen3moe", LLM_PLACE_FINE, NULL);
+	check_arch("qwen2moe", LLM_PLACE_FINE, "sd8gen3");
 }
 
 static void test_nodes_are_plain_on_the_cpu(void **state)
@@ -502,6 +514,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_nodes_are_plain_on_the_cpu),
 		cmocka_unit_test(test_nodes_are_plain_on_the_npu),
+		cmocka_unit_test(test_nodes_are_plain_with_experts),
 		cmocka_unit_test(test_nodes_are_plain_with_the_host_as_gpu),
 		cmocka_unit_test(test_nodes_are_near_on_a_gpu),
 		cmocka_unit_test(test_nodes_are_plain_on_the_virtual_clock),

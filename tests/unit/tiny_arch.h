@@ -21,6 +21,7 @@ struct tiny_arch {
 	bool gelu, relu, no_gate;
 	bool fused_qkv, fused_gate_up, output_bias;
 	bool embd_root, scales;
+	bool shared_expert; /* and the weights of a token's experts are the router's */
 	unsigned int no_rope_step, window_step;
 	double local_base; /* RoPE's in layers with a window; 0: the model's */
 	double attn_cap, logit_cap;
@@ -32,6 +33,8 @@ static inline const struct tiny_arch *tiny_arch_of(const char *name)
 		{ .name = "llama", .adjacent = true },
 		{ .name = "qwen2" },
 		{ .name = "qwen3" },
+		{ .name = "qwen2moe", .shared_expert = true },
+		{ .name = "qwen3moe" },
 		{ .name = "internlm2", .adjacent = true },
 		{ .name = "granite", .adjacent = true, .scales = true },
 		{ .name = "smollm3", .adjacent = true, .no_rope_step = 4 },

@@ -10,6 +10,9 @@ struct tiny_pass {
 	enum llm_activations activations;
 	/* Least distance, in steps, of an activation from a rounding tie. */
 	double tie;
+	bool down; /* the matrix is a down projection */
+	/* Least difference of logits between a token's last expert and the next one. */
+	double gap;
 };
 
 static inline const float *tiny_weights(struct tiny_pass *p, const char *what)
@@ -128,10 +131,9 @@ static inline void tiny_linear(struct tiny_pass *p, double *y, const double *x, 
 	bool w4 = llm_weights_4bit(p->weights) && cols % QUANT_W4_GROUP == 0 &&
 		  p->layer < p->t->c.n_layer;
 	bool int8 = p->weights != LLM_WEIGHTS_F32 && !(w4 && p->weights == LLM_WEIGHTS_W4A16);
-	bool head = p->layer == p->t->c.n_layer,
-	     down = !head && w == tiny_weights(p, "ffn_down.weight");
+	bool head = p->layer == p->t->c.n_layer;
 	enum llm_input input =
-		int8 ? llm_integer_input(p->activations, head, down) : LLM_INPUT_FLOATS;
+		int8 ? llm_integer_input(p->activations, head, p->down && !head) : LLM_INPUT_FLOATS;
 	double in[cols], row[cols], scale;
 
 	memcpy(in, x, cols * sizeof(*in));
@@ -317,6 +319,7 @@ static inline void tiny_rows(struct tiny_pass *p, double *y, const double *x, co
 	snprintf(weight, sizeof(weight), "%s.weight", what);
 	snprintf(bias, sizeof(bias), "%s.bias", what);
 	b = tiny_weights(p, bias);
+	p->down = !strncmp(what, "ffn_down", 8);
 	tiny_linear(p, y, x, tiny_weights(p, weight) + (size_t)from * cols, b ? b + from : NULL,
 		    rows, cols);
 }
@@ -328,6 +331,102 @@ static inline double tiny_act(const struct tiny_arch *arch, double x)
 	if (arch->gelu)
 		return 0.5 * x * (1 + tanh(sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
 	return x / (1 + exp(-x));
+}
+
+/* y [n_embd] = the FFN of h [n_embd] of an expert in the stacks, or in the matrices of the shared
+ * one, of @n_ff */
+static inline void tiny_expert(struct tiny_pass *p, double *y, const double *h, const char *kind,
+			       unsigned int expert, unsigned int n_ff)
+{
+	unsigned int E = p->t->c.n_embd;
+	double *g = malloc(n_ff * sizeof(*g)), *u = malloc(n_ff * sizeof(*u));
+	char name[32];
+
+	snprintf(name, sizeof(name), "ffn_gate_%s", kind);
+	tiny_rows(p, g, h, name, expert * n_ff, n_ff, E);
+	snprintf(name, sizeof(name), "ffn_up_%s", kind);
+	tiny_rows(p, u, h, name, expert * n_ff, n_ff, E);
+	for (unsigned int i = 0; i < n_ff; i++)
+		g[i] = g[i] / (1 + exp(-g[i])) * u[i];
+	snprintf(name, sizeof(name), "ffn_down_%s", kind);
+	tiny_rows(p, y, g, name, expert * E, E, n_ff);
+	free(g);
+	free(u);
+}
+
+static inline double tiny_dot(const float *w, const double *x, unsigned int n)
+{
+	double sum = 0;
+
+	for (unsigned int i = 0; i < n; i++)
+		sum += (double)w[i] * x[i];
+	return sum;
+}
+
+/* Adds to y what one of the experts that are left gives, and drops it; @sum: of their exp(). */
+static inline void tiny_add_best(struct tiny_pass *p, double *y, const double *h, double *logits,
+				 double sum)
+{
+	unsigned int E = p->t->c.n_embd, best = 0;
+	double *result = malloc(E * sizeof(*result)), weight;
+
+	for (unsigned int e = 1; e < p->t->c.n_expert; e++)
+		best = logits[e] > logits[best] ? e : best;
+	weight = exp(logits[best]) / sum;
+	logits[best] = -INFINITY;
+	tiny_expert(p, result, h, "exps", best, p->t->c.n_ff);
+	for (unsigned int i = 0; i < E; i++)
+		y[i] += weight * result[i];
+	free(result);
+}
+
+static inline double tiny_best(const double *logits, unsigned int n)
+{
+	double best = -INFINITY;
+
+	for (unsigned int e = 0; e < n; e++)
+		best = fmax(best, logits[e]);
+	return best;
+}
+
+/* What exp() of the logits is divided by: the sum of all, or of the @used greatest. */
+static inline double tiny_router_sum(const double *logits, unsigned int n, unsigned int used)
+{
+	double sorted[n], sum = 0;
+
+	memcpy(sorted, logits, n * sizeof(*sorted));
+	qsort(sorted, n, sizeof(*sorted), tiny_descending);
+	for (unsigned int e = 0; e < used; e++)
+		sum += exp(sorted[e]);
+	return sum;
+}
+
+/* The same as tiny_ffn() of a layer with experts. */
+static inline void tiny_mixture(struct tiny_pass *p, double *y, const double *h)
+{
+	const struct tiny_config *c = &p->t->c;
+	bool shared = tiny_arch_of(c->arch)->shared_expert;
+	unsigned int n = c->n_expert, E = c->n_embd;
+	double *logits = malloc(n * sizeof(*logits)), *result = malloc(E * sizeof(*result)), sum,
+	       last = 0;
+
+	for (unsigned int e = 0; e < n; e++)
+		logits[e] = tiny_dot(tiny_weights(p, "ffn_gate_inp.weight") + (size_t)e * E, h, E);
+	sum = tiny_router_sum(logits, n, shared ? n : c->n_expert_used);
+	memset(y, 0, E * sizeof(*y));
+	for (unsigned int i = 0; i < c->n_expert_used; i++) {
+		last = tiny_best(logits, n);
+		tiny_add_best(p, y, h, logits, sum);
+	}
+	p->gap = fmin(p->gap, last - tiny_best(logits, n));
+	if (shared) {
+		tiny_expert(p, result, h, "shexp", 0, c->n_ff_shared);
+		sum = tiny_dot(tiny_weights(p, "ffn_gate_inp_shexp.weight"), h, E);
+		for (unsigned int i = 0; i < E; i++)
+			y[i] += result[i] / (1 + exp(-sum));
+	}
+	free(logits);
+	free(result);
 }
 
 /* y [n_embd] = the FFN of h [n_embd] */
@@ -396,7 +495,10 @@ static inline void tiny_block(struct tiny_pass *p, double *x, unsigned int n)
 		if (!tiny_arch_of(c->arch)->parallel)
 			memcpy(h, x, E * sizeof(*h));
 		tiny_norm(p, h, x, "ffn_norm");
-		tiny_ffn(p, y, h);
+		if (c->n_expert)
+			tiny_mixture(p, y, h);
+		else
+			tiny_ffn(p, y, h);
 		tiny_residual(p, x, y, "post_ffw_norm");
 	}
 	free(k);
@@ -425,12 +527,15 @@ static inline void tiny_head(struct tiny_pass *p, double *logits, double *x)
 	}
 }
 
-/* Logits [n][n_vocab] of all positions. */
+/* Logits [n][n_vocab] of all positions. Returns how clear the case is: the least of the distances
+ * from ties, of activations and of experts. */
 static inline double tiny_forward(struct tiny_model *t, const int32_t *ids, unsigned int n,
 				  enum llm_weights weights, enum llm_activations activations,
 				  double *logits)
 {
-	struct tiny_pass p = { .t = t, .weights = weights, .activations = activations, .tie = 1 };
+	struct tiny_pass p = {
+		.t = t, .weights = weights, .activations = activations, .tie = 1, .gap = 1
+	};
 	const struct tiny_arch *arch = tiny_arch_of(t->c.arch);
 	unsigned int E = t->c.n_embd;
 	double scale = arch->scales ? TINY_EMBEDDING_SCALE : arch->embd_root ? sqrt(E) : 1;
@@ -446,7 +551,7 @@ static inline double tiny_forward(struct tiny_model *t, const int32_t *ids, unsi
 	for (unsigned int i = 0; i < n; i++)
 		tiny_head(&p, logits + (size_t)i * t->c.n_vocab, x + (size_t)i * E);
 	free(x);
-	return p.tie;
+	return fmin(p.tie, p.gap);
 }
 
 /* max |a - b| / max |b| */

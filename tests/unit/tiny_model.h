@@ -28,6 +28,7 @@ struct tiny_config {
 	unsigned int n_layer, n_embd, n_head, n_head_kv, head_dim, n_ff, n_vocab, n_ctx, rot_dim;
 	bool bias, all_biases, head_norms, untied, rope_factors;
 	unsigned int window; /* 0: none */
+	unsigned int n_expert, n_expert_used, n_ff_shared; /* 0: none; n_ff is an expert's */
 	double eps, freq_base, rope_scale; /* rope_scale 1: no such key */
 	/* Extensions of a context of n_ctx_orig tokens to n_session: YaRN by this factor; longrope,
 	 * which scales what RoPE rotates by it. 0: none. */
@@ -38,6 +39,7 @@ struct tiny_config {
 struct tiny_tensor {
 	char name[64];
 	uint64_t dims[2]; /* columns, rows (1: a vector) */
+	unsigned int stack; /* written as so many matrices of the rows; 0: as one */
 	float *data;
 	bool half; /* written as F16 */
 	/* Not NULL: written in their place, with the same values in @type (tiny_blocks.h). */
@@ -82,6 +84,7 @@ static inline void tiny_add(struct tiny_model *t, const char *name, unsigned int
 	snprintf(tensor->name, sizeof(tensor->name), "%s", name);
 	tensor->dims[0] = cols;
 	tensor->dims[1] = rows ? rows : 1;
+	tensor->stack = 0;
 	tensor->half = false;
 	tensor->blocks = NULL;
 	tensor->data = malloc(n * sizeof(float));
@@ -173,6 +176,14 @@ static inline void tiny_keys(struct tiny_model *t)
 	tiny_key(t, ".block_count", 'u', c->n_layer, NULL);
 	tiny_key(t, ".embedding_length", 'u', c->n_embd, NULL);
 	tiny_key(t, ".feed_forward_length", 'u', c->n_ff, NULL);
+	if (c->n_expert) {
+		tiny_key(t, ".expert_count", 'u', c->n_expert, NULL);
+		tiny_key(t, ".expert_used_count", 'u', c->n_expert_used, NULL);
+	}
+	if (c->n_expert && strcmp(c->arch, "llama"))
+		tiny_key(t, ".expert_feed_forward_length", 'u', c->n_ff, NULL);
+	if (c->n_ff_shared)
+		tiny_key(t, ".expert_shared_feed_forward_length", 'u', c->n_ff_shared, NULL);
 	tiny_key(t, ".context_length", 'u', c->n_ctx, NULL);
 	tiny_key(t, ".attention.head_count", 'u', c->n_head, NULL);
 	tiny_key(t, ".attention.head_count_kv", 'u', c->n_head_kv, NULL);
@@ -260,6 +271,29 @@ static inline void tiny_add_matrix(struct tiny_model *t, unsigned int layer, con
 		tiny_add_layer(t, layer, name, 0, rows, 0, 1);
 }
 
+static inline void tiny_add_stack(struct tiny_model *t, unsigned int layer, const char *what,
+				  unsigned int rows, unsigned int cols)
+{
+	tiny_add_matrix(t, layer, what, rows * t->c.n_expert, cols, false);
+	t->tensors[t->n_tensors - 1].stack = t->c.n_expert;
+}
+
+static inline void tiny_add_experts(struct tiny_model *t, unsigned int i)
+{
+	const struct tiny_config *c = &t->c;
+
+	tiny_add_matrix(t, i, "ffn_gate_inp", c->n_expert, c->n_embd, false);
+	tiny_add_stack(t, i, "ffn_gate_exps", c->n_ff, c->n_embd);
+	tiny_add_stack(t, i, "ffn_up_exps", c->n_ff, c->n_embd);
+	tiny_add_stack(t, i, "ffn_down_exps", c->n_embd, c->n_ff);
+	if (!c->n_ff_shared)
+		return;
+	tiny_add_layer(t, i, "ffn_gate_inp_shexp.weight", 0, c->n_embd, 0, sqrt(3.0 / c->n_embd));
+	tiny_add_matrix(t, i, "ffn_gate_shexp", c->n_ff_shared, c->n_embd, false);
+	tiny_add_matrix(t, i, "ffn_up_shexp", c->n_ff_shared, c->n_embd, false);
+	tiny_add_matrix(t, i, "ffn_down_shexp", c->n_embd, c->n_ff_shared, false);
+}
+
 static inline void tiny_add_block(struct tiny_model *t, unsigned int i)
 {
 	const struct tiny_config *c = &t->c;
@@ -276,6 +310,8 @@ static inline void tiny_add_block(struct tiny_model *t, unsigned int i)
 		tiny_add_matrix(t, i, "attn_v", kv, E, bias);
 	}
 	tiny_add_matrix(t, i, "attn_output", E, q, all);
+	if (c->n_expert)
+		return tiny_add_experts(t, i);
 	if (!arch->no_gate && !arch->fused_gate_up)
 		tiny_add_matrix(t, i, "ffn_gate", c->n_ff, E, all);
 	tiny_add_matrix(t, i, "ffn_up", c->n_ff * (arch->fused_gate_up ? 2 : 1), E, all);
@@ -411,9 +447,14 @@ static inline const char *tiny_write(struct tiny_model *t)
 	tiny_put_vocab(&m, t->c.n_vocab);
 	for (unsigned int i = 0; i < t->n_tensors; i++) {
 		const struct tiny_tensor *tensor = &t->tensors[i];
+		unsigned int stack = tensor->stack ? tensor->stack : 1;
+		const uint64_t dims[3] = { tensor->dims[0], tensor->dims[1] / stack, stack };
 
-		image_tensor(&m, tensor->name, tensor->dims[1] > 1 ? 2 : 1, tensor->dims,
-			     tiny_type(tensor), offset);
+		image_tensor(&m, tensor->name,
+			     tensor->stack ? 3
+			     : dims[1] > 1 ? 2
+					   : 1,
+			     dims, tiny_type(tensor), offset);
 		offset += (tiny_bytes(tensor) + 31) / 32 * 32;
 	}
 	for (unsigned int i = 0; i < t->n_tensors; i++) {

@@ -30,7 +30,7 @@ static inline int tiny_setup(void **state)
 }
 
 /* A model of any small size, for contexts of @n_ctx tokens. @ffs: 64 values of the feed-forward
- * network each. */
+ * network, or of an expert's, each. Experts are whole panels with heads of a multiple of 32. */
 static inline struct tiny_config tiny_any(const char *arch, unsigned int n_ctx, unsigned int layers,
 					  unsigned int head_dim, unsigned int ffs)
 {
@@ -43,12 +43,18 @@ static inline struct tiny_config tiny_any(const char *arch, unsigned int n_ctx, 
 		.eps = 1e-5,
 		.rope_scale = 1,
 		.freq_base = 10000,
-		.bias = !strcmp(arch, "qwen2"),
-		.head_norms = !strcmp(arch, "qwen3"),
+		.bias = !strncmp(arch, "qwen2", 5),
+		.head_norms = !strncmp(arch, "qwen3", 5),
 		.untied = any(0, 1),
 	};
 
 	c.n_head = c.n_head_kv * any(2, 3);
+	if (strstr(arch, "moe")) {
+		c.n_head = 2 * c.n_head_kv;
+		c.n_expert = any(1, 9);
+		c.n_expert_used = any(1, c.n_expert);
+		c.n_ff_shared = tiny_arch_of(arch)->shared_expert ? 64 * any(1, 2) : 0;
+	}
 	c.n_embd = c.n_head * c.head_dim;
 	c.rot_dim = c.head_dim;
 	c.n_ff = 64 * ffs;

@@ -537,11 +537,11 @@ static void add_costs(struct json_object *o, const struct bench_result *r)
 	double gbps;
 
 	/*
-	 * Each generated token reads all weights once, and the cache up to itself; how often a
-	 * prompt's chunks read them depends on caches.
+	 * Each generated token reads all weights once, but of experts only its own, and the cache
+	 * up to itself; how often a prompt's chunks read them depends on caches.
 	 */
 	if (!r->dry && !r->test.n_prompt) {
-		weights = (double)r->info->weight_bytes * r->test.n_gen;
+		weights = (double)r->info->token_bytes * r->test.n_gen;
 		kv = (double)r->info->kv_token_bytes * r->test.n_gen *
 		     (r->test.n_depth + (r->test.n_gen + 1) / 2.0);
 	}

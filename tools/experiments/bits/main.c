@@ -73,8 +73,8 @@ static int round_matrix(struct run *run, const struct bits_matrix *m, unsigned i
 				       &run->size);
 	if (a->method != BITS_ADAPTIVE_MODEL)
 		return bits_by_rows(m, a->method, a->average, squares, &run->size);
-	for (unsigned int i = 0; i < layer * LLM_NR_MATRICES + which; i++)
-		widths += llm_model_rows(&run->model, i % LLM_NR_MATRICES);
+	for (unsigned int i = 0; i < layer * LLM_NR_PLAIN_MATRICES + which; i++)
+		widths += llm_model_rows(&run->model, i % LLM_NR_PLAIN_MATRICES);
 	bits_by_widths(m, widths, squares, &run->size);
 	return 0;
 }
@@ -85,7 +85,7 @@ static int round_tensor(struct run *run, const struct gguf_tensor *t, float *w)
 	struct bits_matrix m = { w, t->dims[1], t->dims[0] };
 
 	for (unsigned int l = 0; l < run->model.n_layer; l++)
-		for (enum llm_matrix which = 0; which < LLM_NR_MATRICES; which++)
+		for (enum llm_matrix which = 0; which < LLM_NR_PLAIN_MATRICES; which++)
 			if (run->model.layers[l].matrix[which] == t)
 				return round_matrix(run, &m, l, which);
 	return 0;

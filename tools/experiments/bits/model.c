@@ -145,7 +145,7 @@ static double set_widths(const struct llm_model *m, const double *errors, double
 	size_t at = 0;
 
 	for (unsigned int l = 0; l < m->n_layer; l++)
-		for (enum llm_matrix which = 0; which < LLM_NR_MATRICES; which++)
+		for (enum llm_matrix which = 0; which < LLM_NR_PLAIN_MATRICES; which++)
 			for (size_t r = 0; r < llm_model_rows(m, which); r++, at++) {
 				bits[at] = width_at(errors[at], llm_model_cols(m, which), price);
 				sum += (double)bits[at] * llm_model_cols(m, which);
@@ -158,7 +158,7 @@ static size_t weights_of(const struct llm_model *m, size_t *rows)
 	size_t n = 0;
 
 	*rows = 0;
-	for (enum llm_matrix which = 0; which < LLM_NR_MATRICES; which++) {
+	for (enum llm_matrix which = 0; which < LLM_NR_PLAIN_MATRICES; which++) {
 		*rows += (size_t)llm_model_rows(m, which) * m->n_layer;
 		n += (size_t)llm_model_rows(m, which) * llm_model_cols(m, which) * m->n_layer;
 	}
@@ -206,7 +206,7 @@ uint8_t *bits_by_model(const struct llm_model *m, const struct bits_activations 
 		for (; l.index < m->n_layer; l.index++) {
 			by_columns(&l, LLM_ATTN_OUTPUT, l.heads);
 			by_columns(&l, LLM_FFN_DOWN, l.ffn);
-			for (enum llm_matrix which = 0; which < LLM_NR_MATRICES; which++) {
+			for (enum llm_matrix which = 0; which < LLM_NR_PLAIN_MATRICES; which++) {
 				measure(&l, which, at);
 				at += llm_model_rows(m, which);
 			}
