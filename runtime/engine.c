@@ -23,8 +23,9 @@
 #include "start.h"
 
 /* How long an idle thread polls for its next loop; not at all with a device, which may need the
- * CPUs (transport sim). */
+ * CPUs (transport sim); but a little with experts, as tokens are the CPU lane's alone then. */
 #define CPU_SPIN_US 50
+#define EXPERTS_SPIN_US 10
 
 uint64_t engine_now_ns(void)
 {
@@ -499,6 +500,13 @@ static int engine_widths(struct llm_engine *e, const struct llm_options *opts)
 	return 0;
 }
 
+static unsigned int spin_us(const struct llm_engine *e, bool npu)
+{
+	if (!npu)
+		return CPU_SPIN_US;
+	return e->shape.experts ? EXPERTS_SPIN_US : 0;
+}
+
 /* Loads what the settled choices need: profiles, threads, packed weights, devices. */
 static int engine_load(struct llm_engine *e, const struct llm_options *opts)
 {
@@ -548,7 +556,7 @@ static int engine_load(struct llm_engine *e, const struct llm_options *opts)
 		2ull * l->model.n_layer * VNPU_KV_BYTES(llm_kv_type(l->kv), l->model.kv_dim);
 	l->sync = e->info.choices.sync;
 	l->operands = e->info.choices.operands;
-	l->pool = llm_pool_create(l->threads, npu ? 0 : CPU_SPIN_US);
+	l->pool = llm_pool_create(l->threads, spin_us(e, npu));
 	if (!l->pool)
 		return llm_fail(-ENOMEM, "no memory for %u threads, or too many", l->threads);
 	err = npu ? engine_load_npu(e, opts) : engine_load_cpu(e, opts);

@@ -37,6 +37,13 @@ static bool floats_on_npu(const struct builder *b, enum llm_op op)
 	}
 }
 
+/* On the wall clock a token of placement fine is not handed over, but what comes between experts is
+ * no graph: the CPU computes all, with the NPU's weights and the same bits. */
+static bool is_token_with_experts(const struct builder *b)
+{
+	return b->o->shape->experts && b->token && !b->o->soc;
+}
+
 enum soc_lane plan_lane(const struct builder *b, enum llm_op op)
 {
 	/* A norm that is none would be a graph of nothing. */
@@ -56,7 +63,7 @@ enum soc_lane plan_lane(const struct builder *b, enum llm_op op)
 	case LLM_PLACE_NPU:
 		return no_norm && b->o->observe ? SOC_CPU : SOC_NPU;
 	default:
-		if (no_norm)
+		if (no_norm || is_token_with_experts(b))
 			return SOC_CPU;
 		if (plan_is_linear(b) && floats_on_npu(b, op))
 			return SOC_NPU;
