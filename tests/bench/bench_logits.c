@@ -6,7 +6,8 @@
  *
  * evaluates the first PROMPT ids as a prompt and each of the others as a decoded token, with the
  * other engine's logits f32 [ids][vocabulary] on standard input. Prints for the prompt and for the
- * decoded tokens the greatest difference, in parts of the greatest logit of its position.
+ * decoded tokens the greatest difference, in parts of the greatest logit of its position, and the
+ * median of those of all positions.
  */
 #include <math.h>
 #include <stdio.h>
@@ -17,7 +18,8 @@
 struct comparison {
 	unsigned int n_vocab;
 	float *theirs;
-	double worst;
+	double *differences; /* by position, of those so far */
+	size_t n;
 	bool failed;
 };
 
@@ -34,7 +36,23 @@ static void compare(void *ud, size_t i, const float *ours)
 		differ = fmax(differ, fabs((double)ours[v] - (double)c->theirs[v]));
 		most = fmax(most, fabs((double)c->theirs[v]));
 	}
-	c->worst = fmax(c->worst, differ / most);
+	c->differences[c->n++] = differ / most;
+}
+
+static int rising(const void *a, const void *b)
+{
+	double x = *(const double *)a, y = *(const double *)b;
+
+	return (x > y) - (x < y);
+}
+
+/* Prints what was found since the last time. */
+static void print(struct comparison *c, const char *what)
+{
+	qsort(c->differences, c->n, sizeof(*c->differences), rising);
+	if (c->n)
+		printf("%s %.1e %.1e ", what, c->differences[c->n - 1], c->differences[c->n / 2]);
+	c->n = 0;
 }
 
 static int run(struct llm_session *s, const int32_t *ids, unsigned int n, unsigned int prompt,
@@ -42,14 +60,14 @@ static int run(struct llm_session *s, const int32_t *ids, unsigned int n, unsign
 {
 	int err = llm_session_eval_all(s, ids, prompt, compare, c);
 
-	printf("prompt %.1e", c->worst);
-	c->worst = 0;
+	print(c, "prompt");
 	for (unsigned int i = prompt; i < n && !err && !c->failed; i++) {
 		err = llm_session_eval(s, &ids[i], 1);
 		if (!err)
 			compare(c, i, llm_session_logits(s));
 	}
-	printf(" decode %.1e\n", c->worst);
+	print(c, "decode");
+	printf("\n");
 	return err;
 }
 
@@ -77,9 +95,12 @@ int main(int argc, char **argv)
 	}
 	c.n_vocab = llm_engine_info(engine)->n_vocab;
 	c.theirs = calloc(c.n_vocab, sizeof(float));
-	if (!c.theirs || run(s, ids, (unsigned int)n, (unsigned int)atoi(argv[3]), &c) || c.failed)
+	c.differences = calloc((size_t)n, sizeof(*c.differences));
+	if (!c.theirs || !c.differences ||
+	    run(s, ids, (unsigned int)n, (unsigned int)atoi(argv[3]), &c) || c.failed)
 		return 1;
 	free(c.theirs);
+	free(c.differences);
 	free(ids);
 	llm_session_free(s);
 	llm_engine_close(engine);

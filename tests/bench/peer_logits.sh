@@ -4,7 +4,7 @@
 # Compares logits with those of a llama.cpp, built with shared libraries in the source tree LLAMA_CPP/build: small random models of each
 # architecture (all that docs/models.md names, and llama with experts as "mixtral"), for prompts and decoded tokens. With quantised weights a llama.cpp rounds activations
 # too, so it also reads the same numbers widened to F32. Prints for each model the greatest difference in parts of the greatest logit
-# of its position; "-" where that llama.cpp does not know the architecture.
+# of its position, and the median of all positions'; "-" where that llama.cpp does not know the architecture.
 #
 #   BUILD       the folder of bin/ and tests/ (build)
 #   SHAPE       a name of share/shapes in place of the small shape, with a small vocabulary
@@ -52,16 +52,16 @@ compare() {
 	for placement in ${PLACEMENTS:-cpu}; do
 		if [ -s "$work/logits" ]; then
 			"$build/tests/bench_logits" "$work/model.gguf" "$placement" "$tokens" "${ids[@]}" <"$work/logits" >"$work/out" || exit 1
-			read -r _ prompt _ decode <"$work/out"
+			read -r _ prompt prompts _ decode decodes <"$work/out"
 		else
-			prompt=- decode=-
+			prompt=- prompts=- decode=- decodes=-
 		fi
-		echo "| $1 | $2 | $placement | $prompt | $decode |"
+		echo "| $1 | $2 | $placement | $prompt | $prompts | $decode | $decodes |"
 	done
 }
 
-echo "| architecture | weights | placement | prompt | decode |"
-echo "|---|---|---|---:|---:|"
+echo "| architecture | weights | placement | prompt | median | decode | median |"
+echo "|---|---|---|---:|---:|---:|---:|"
 for arch in "${archs[@]}"; do
 	shape "$arch"
 	for type in ${TYPES:-f32 q8_0}; do

@@ -320,6 +320,11 @@ static void test_shapes_that_are_wrong_are_refused(void **state)
 		{ "[model]\nlayers = 2\nkv_heads\n" REST, "line 3" },
 		{ "[model]\ngated = maybe\n", "yes or no" },
 		{ "[model]\nactivation = tanh\n", "silu, gelu or relu" },
+		{ "[model]\nlayers = 2\nkv_heads = 2\nexperts = 4\n" REST, "both are wanted" },
+		{ "[model]\nlayers = 2\nkv_heads = 2\nshared_ffn = 4\n" REST, "both are wanted" },
+		{ "[model]\nlayers = 2\nkv_heads = 2\nexperts = 4\nexperts_used = 5\n" REST,
+		  "experts_used = 5" },
+		{ "[model]\nlayers = 2\nkv_heads = 2\nexperts = 4097\n" REST, "from 1 to 4096" },
 	};
 	struct shape s;
 

@@ -81,6 +81,7 @@ static const struct bench_field fixed_fields[] = {
 	{ "energy_j", "REAL" },
 	{ "power_w", "REAL" },
 	{ "peak_memory_bytes", "INTEGER" },
+	{ "model_n_params_active", "INTEGER" },
 	{ "weight_bytes_read", "INTEGER" },
 	{ "kv_bytes_read", "INTEGER" },
 	{ "memory_gbps", "REAL" },
@@ -553,6 +554,7 @@ static void add_costs(struct json_object *o, const struct bench_result *r)
 	add(o, "power_w", r->info->profile ? json_out_double(v->energy_j / ns * 1e9) : NULL);
 	add(o, "peak_memory_bytes",
 	    r->peak_memory_bytes ? json_out_u64(r->peak_memory_bytes) : NULL);
+	add(o, "model_n_params_active", json_out_u64(r->info->n_params_active));
 	add(o, "weight_bytes_read", integer(weights));
 	add(o, "kv_bytes_read", integer(kv));
 	add(o, "memory_gbps", json_out_double(gbps));
