@@ -327,9 +327,9 @@ static int check_model(const struct calibrator *c)
 	if (llm_model_is_plain(m))
 		return 0;
 	return llm_fail(-ENOTSUP,
-			"%s: layers of a %s model are not calibrated, only those like llama's; "
+			"%s: layers of a %s model%s are not calibrated, only those like llama's; "
 			"choose activations without static scales",
-			c->opts->model, m->arch);
+			c->opts->model, m->arch, m->n_expert ? " with experts" : "");
 }
 
 int llm_calibrate(const struct llm_calibrate_options *opts, struct llm_calibration **calibration)

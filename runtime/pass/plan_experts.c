@@ -39,40 +39,49 @@ static void add_matmul_cost(const struct builder *b, uint64_t m, uint64_t k, uin
 	add_cost(b, &matmul, sum);
 }
 
-/* An FFN of @ffn, of which @n are computed for @m rows each. */
-static void add_ffn(const struct builder *b, uint64_t m, uint64_t ffn, double n,
-		    struct soc_cost *sum)
+static void add_vector_cost(const struct builder *b, uint64_t rows, double cols, double ops,
+			    struct soc_cost *sum)
 {
-	const struct shape *s = b->o->shape;
-	struct llm_width width = b->o->widths ? b->o->widths[LLM_OP_EXPERTS]
-					      : llm_weights_width(b->o->choices.weights);
-	uint64_t dim = s->dim;
-	uint64_t cols;
-	struct soc_op act =
-		plan_vector(m, (uint64_t)(n * (double)ffn), plan_float_ops(s, LLM_OP_ACT, &cols));
+	const struct soc_op vector = plan_vector(rows, (uint64_t)cols, ops);
 
-	add_matmul_cost(b, m, dim, (uint64_t)(n * (double)ffn * (s->gated ? 2 : 1)), width, sum);
-	add_cost(b, &act, sum);
-	add_matmul_cost(b, m, ffn, (uint64_t)(n * (double)dim), width, sum);
+	add_cost(b, &vector, sum);
+}
+
+/* FFNs of @ffn: of @n experts, for @m rows each, which are gathered first. */
+static void add_ffns(const struct builder *b, uint64_t m, uint64_t ffn, double n,
+		     struct soc_cost *sum)
+{
+	const struct plan_input in = plan_input_of(b, LLM_OP_GATE_UP),
+				down = plan_input_of(b, LLM_OP_DOWN);
+	const struct llm_width width = b->o->widths ? b->o->widths[LLM_OP_EXPERTS]
+						    : llm_weights_width(b->o->choices.weights);
+	const struct shape *s = b->o->shape;
+	unsigned int projections = s->gated ? 2 : 1;
+	double dim = n * s->dim, wide = n * (double)ffn;
+	uint64_t cols;
+
+	add_vector_cost(b, m, dim, FLOAT_OPS_COPY + in.quant_ops, sum);
+	add_matmul_cost(b, m * in.planes, s->dim, (uint64_t)(wide * projections), width, sum);
+	add_vector_cost(b, m, wide,
+			projections * in.fold_ops + plan_float_ops(s, LLM_OP_ACT, &cols) +
+				down.quant_ops,
+			sum);
+	add_matmul_cost(b, m * down.planes, ffn, (uint64_t)dim, width, sum);
+	add_vector_cost(b, m, dim, down.fold_ops + FLOAT_OPS_ADD, sum);
 }
 
 static struct soc_cost experts_cost(const struct builder *b)
 {
 	const struct llm_width floats = { FLOAT_BITS, 0 };
 	const struct shape *s = b->o->shape;
-	struct soc_op softmax = plan_vector(b->tokens, s->experts,
-					    FLOAT_OPS_SOFTMAX + FLOAT_OPS_TOPK),
-		      add = plan_vector((uint64_t)b->tokens * s->experts_used, s->dim,
-					FLOAT_OPS_ADD);
-	double n = drawn(s, b->tokens);
+	double n = drawn(s, b->tokens), pairs = (double)b->tokens * s->experts_used;
 	struct soc_cost sum = { 0, 0 };
 
 	add_matmul_cost(b, b->tokens, s->dim, s->experts, floats, &sum);
-	add_cost(b, &softmax, &sum);
-	add_ffn(b, (uint64_t)ceil(b->tokens * (double)s->experts_used / n), s->ffn, n, &sum);
+	add_vector_cost(b, b->tokens, s->experts, FLOAT_OPS_SOFTMAX + FLOAT_OPS_TOPK, &sum);
+	add_ffns(b, (uint64_t)ceil(pairs / n), s->ffn, n, &sum);
 	if (s->shared_ffn)
-		add_ffn(b, b->tokens, s->shared_ffn, 1, &sum);
-	add_cost(b, &add, &sum);
+		add_ffns(b, b->tokens, s->shared_ffn, 1, &sum);
 	return sum;
 }
 

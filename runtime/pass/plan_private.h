@@ -84,6 +84,13 @@ struct soc_op plan_matmul(const struct builder *b, enum llm_op op);
 /* Operations of a layer's float operator but attention on each element of [..][*cols], without
  * those of the next two. */
 double plan_float_ops(const struct shape *s, enum llm_op op, uint64_t *cols);
+/* The input of a matmul: the planes that it multiplies, and the operations of quantising an
+ * element, and of adding what planes or outliers give to an element of the result. */
+struct plan_input {
+	unsigned int planes;
+	double quant_ops, fold_ops;
+};
+struct plan_input plan_input_of(const struct builder *b, enum llm_op op);
 /* What the input of the matmul @op costs to quantise, an element; 0 if @op is no matmul. */
 double plan_quant_ops(const struct builder *b, enum llm_op op);
 /* Operations of placement linear's CPU on each value of the result of @op that it has at hand. */

@@ -349,7 +349,7 @@ double plan_float_ops(const struct shape *s, enum llm_op op, uint64_t *cols)
 	}
 }
 
-double plan_quant_ops(const struct builder *b, enum llm_op op)
+struct plan_input plan_input_of(const struct builder *b, enum llm_op op)
 {
 	static const double ops[] = {
 		[LLM_INPUT_FLOATS] = 0,
@@ -358,17 +358,27 @@ double plan_quant_ops(const struct builder *b, enum llm_op op)
 		[LLM_INPUT_INT16] = FLOAT_OPS_QUANT16,
 		[LLM_INPUT_STATIC] = FLOAT_OPS_QUANT_STATIC,
 	};
+	enum llm_input input = input_of(b, op);
+
+	return (struct plan_input){
+		.planes = llm_input_planes(input),
+		.quant_ops = ops[input],
+		.fold_ops = input == LLM_INPUT_INT16	  ? FLOAT_OPS_ADD
+			    : input == LLM_INPUT_OUTLIERS ? FLOAT_OPS_ADD_OUTLIERS
+							  : 0,
+	};
+}
+
+double plan_quant_ops(const struct builder *b, enum llm_op op)
+{
 	uint64_t k, n;
 
-	return llm_op_matmul(b->o->shape, op, &k, &n) ? ops[input_of(b, op)] : 0;
+	return llm_op_matmul(b->o->shape, op, &k, &n) ? plan_input_of(b, op).quant_ops : 0;
 }
 
 double plan_fold_ops(const struct builder *b, enum llm_op op)
 {
-	enum llm_input input = input_of(b, op);
-	double ops = input == LLM_INPUT_INT16	   ? FLOAT_OPS_ADD
-		     : input == LLM_INPUT_OUTLIERS ? FLOAT_OPS_ADD_OUTLIERS
-						   : 0;
+	double ops = plan_input_of(b, op).fold_ops;
 	uint64_t k, n;
 
 	if (!llm_op_matmul(b->o->shape, op, &k, &n))
