@@ -387,6 +387,25 @@ for arch in qwen2 qwen3 internlm2 granite smollm3 olmo2 gemma gemma2 gemma3 phi3
 			"$("$bin/llm-logits" -m "$scratch/packed.gguf" --tokens 1,300,301 --placement $placement -o text)" "$(<"$scratch/out")"
 	done
 done
+experts() { # NAME ARCH KEY=VALUE...: a model with experts in the architecture
+	shape "$1" ffn=64
+	printf '%s\n' experts=4 experts_used=2 "${@:3}" >>"$scratch/$1.conf"
+	passes "synthetic $1" "${t[@]}" --synthetic "$scratch/$1.conf" --arch "$2" "$scratch/$1.gguf" f16
+	passes "$1 packed" "${t[@]}" "$scratch/$1.gguf" "$scratch/packed.gguf" w8a8
+	run "$bin/llm-logits" -m "$scratch/$1.gguf" --tokens 1,300,301 --weights w8a8 -o text
+	same "packed $1 has the same logits" "$("$bin/llm-logits" -m "$scratch/packed.gguf" --tokens 1,300,301 -o text)" "$(<"$scratch/out")"
+	passes "$1 in four bits" "${t[@]}" "$scratch/$1.gguf" "$scratch/packed.gguf" q4_0
+	passes "and it runs" "$bin/llm-logits" -m "$scratch/packed.gguf" --tokens 1,300,301 --placement cpu -o text
+}
+experts mixtral llama
+experts qwen2moe qwen2moe shared_ffn=128
+experts qwen3moe qwen3moe
+refuses "calibrating experts" 1 "a llama model with experts are not calibrated" "${t[@]}" --calibrate "$scratch/text" "$scratch/mixtral.gguf" "$out" f16
+refuses "experts in a gemma" 1 "gemma models have none" "${t[@]}" --synthetic "$scratch/mixtral.conf" --arch gemma "$out" f16
+refuses "a qwen3moe without experts" 1 "qwen3moe models have some" "${t[@]}" --synthetic "$scratch/mha.conf" --arch qwen3moe "$out" f16
+refuses "a qwen2moe without an expert for all" 1 "an expert for all tokens" "${t[@]}" --synthetic "$scratch/mixtral.conf" --arch qwen2moe "$out" f16
+refuses "a graph of experts" 1 "choose fine, or cpu" "$bin/llm-logits" -m "$scratch/mixtral.gguf" --tokens 1,300,301 --placement npu -o text
+refuses "static activations of experts" 1 "only placements fine and cpu have" "$bin/llm-logits" -m "$scratch/mixtral.gguf" --tokens 1,300,301 --activations static -o text
 refuses "an unknown architecture" 1 "'mamba' is not known; there are llama" "${t[@]}" --synthetic "$scratch/mha.conf" --arch mamba "$out" f16
 refuses "--arch without --synthetic" 2 "go with --synthetic" "${t[@]}" "$model" "$out" f16 --arch gemma
 refuses "calibrating a gemma" 1 "a gemma model are not calibrated" "${t[@]}" --calibrate "$scratch/text" "$scratch/gemma.gguf" "$out" f16
