@@ -387,9 +387,10 @@ void llm_session_listen(struct llm_session *session, llm_pass_fn fn, void *ud);
  * Called with each operator's result once it is computed: @tensor of @layer for @rows tokens from
  * position @pos on, floats [rows][cols], valid during the call. Tensors are embed; attn_norm, q, k,
  * v, q_rope, k_rope, attn, attn_output, attn_residual, ffn_norm, gate, up, act, down, layer_output
- * of each layer; output_norm and logits of the rows that have logits. Calls come from any thread,
- * one at a time. An observed session is slower, because it computes operator by operator; results
- * and times on the virtual clock stay the same.
+ * of each layer, where "experts" is in place of gate to down if there are any; output_norm and
+ * logits of the rows that have logits. Calls come from any thread, one at a time. An observed
+ * session is slower, because it computes operator by operator; results and times on the virtual
+ * clock stay the same.
  */
 typedef void (*llm_observe_fn)(void *ud, const char *tensor, unsigned int layer, unsigned int pos,
 			       unsigned int rows, unsigned int cols, const float *data);
