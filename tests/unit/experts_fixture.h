@@ -23,6 +23,8 @@ static inline struct tiny_config any_config(const char *arch, bool panels)
 		c.n_expert = any(1, 9);
 		c.n_expert_used = any(1, c.n_expert);
 	}
+	c.other_norm = !any(0, 3);
+	c.expert_scale = any(0, 3) ? 0 : any(1, 10) / 4.0;
 	if (panels)
 		return c;
 	c.n_ff = any(5, 100);

@@ -412,7 +412,8 @@ static inline void tiny_mixture(struct tiny_pass *p, double *y, const double *h)
 
 	for (unsigned int e = 0; e < n; e++)
 		logits[e] = tiny_dot(tiny_weights(p, "ffn_gate_inp.weight") + (size_t)e * E, h, E);
-	sum = tiny_router_sum(logits, n, shared ? n : c->n_expert_used);
+	sum = tiny_router_sum(logits, n, shared != c->other_norm ? n : c->n_expert_used);
+	sum /= c->expert_scale > 0 ? c->expert_scale : 1;
 	memset(y, 0, E * sizeof(*y));
 	for (unsigned int i = 0; i < c->n_expert_used; i++) {
 		last = tiny_best(logits, n);

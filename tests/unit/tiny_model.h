@@ -29,6 +29,8 @@ struct tiny_config {
 	bool bias, all_biases, head_norms, untied, rope_factors;
 	unsigned int window; /* 0: none */
 	unsigned int n_expert, n_expert_used, n_ff_shared; /* 0: none; n_ff is an expert's */
+	bool other_norm; /* a key says the opposite of the architecture of the experts' weights */
+	double expert_scale; /* of these weights; 0: no such key */
 	double eps, freq_base, rope_scale; /* rope_scale 1: no such key */
 	/* Extensions of a context of n_ctx_orig tokens to n_session: YaRN by this factor; longrope,
 	 * which scales what RoPE rotates by it. 0: none. */
@@ -49,7 +51,7 @@ struct tiny_tensor {
 
 struct tiny_key {
 	char name[64];
-	char kind; /* u: u32, f: f32, s: string; F and I: arrays of f32 and i32 */
+	char kind; /* u: u32, f: f32, b: bool, s: string; F and I: arrays of f32 and i32 */
 	double number;
 	const char *string;
 	const void *values; /* [n] of 4 bytes each, the caller's */
@@ -182,6 +184,10 @@ static inline void tiny_keys(struct tiny_model *t)
 	}
 	if (c->n_expert && strcmp(c->arch, "llama"))
 		tiny_key(t, ".expert_feed_forward_length", 'u', c->n_ff, NULL);
+	if (c->other_norm)
+		tiny_key(t, ".expert_weights_norm", 'b', arch->shared_expert, NULL);
+	if (c->expert_scale > 0)
+		tiny_key(t, ".expert_weights_scale", 'f', c->expert_scale, NULL);
 	if (c->n_ff_shared)
 		tiny_key(t, ".expert_shared_feed_forward_length", 'u', c->n_ff_shared, NULL);
 	tiny_key(t, ".context_length", 'u', c->n_ctx, NULL);
@@ -398,8 +404,14 @@ static inline void tiny_put_key(struct image *m, const struct tiny_key *key)
 		image_put(m, key->values, 4 * key->n);
 		return;
 	}
-	image_key(m, key->name, key->kind == 'u' ? 4 : key->kind == 'f' ? 6 : 8);
-	if (key->kind == 'u')
+	image_key(m, key->name,
+		  key->kind == 'u'   ? 4
+		  : key->kind == 'f' ? 6
+		  : key->kind == 'b' ? 7
+				     : 8);
+	if (key->kind == 'b')
+		image_put(m, &(uint8_t){ key->number > 0 }, 1);
+	else if (key->kind == 'u')
 		image_u32(m, (uint32_t)key->number);
 	else if (key->kind == 'f')
 		image_put(m, &f, sizeof(f));
