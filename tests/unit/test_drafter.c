@@ -155,11 +155,14 @@ static struct llm_drafter *new_drafter(struct llm_engine *engine,
 	return d;
 }
 
-static struct llm_drafter *any_drafter(struct llm_engine *engine)
+/* @trees: of a width that does not depend on what passes cost. */
+static struct llm_drafter *any_drafter(struct llm_engine *engine, bool trees)
 {
 	const struct llm_drafter_options o = {
 		.draft = random_in(LLM_DRAFT_PLD, LLM_DRAFT_COORDGEN),
-		.width = random_in(0, 2) ? random_in(1, LLM_MAX_TREE) : 0,
+		.width = trees		   ? random_in(4, LLM_MAX_TREE)
+			 : random_in(0, 2) ? random_in(1, LLM_MAX_TREE)
+					   : 0,
 	};
 
 	return new_drafter(engine, &o);
@@ -196,7 +199,7 @@ static void check_model(struct llm_engine *engine, const struct corpus *c, int d
 	struct llm_drafter_stats sum = { 0 };
 
 	for (int i = 0; i < drafters; i++) {
-		struct llm_drafter *d = any_drafter(engine);
+		struct llm_drafter *d = any_drafter(engine, i == 0);
 		struct llm_drafter_stats stats;
 
 		for (int j = 0; j < chats; j++)
@@ -486,7 +489,10 @@ static void write_store(const char *bytes, size_t n)
 static struct llm_drafter_stats remember(struct llm_engine *engine, const struct wish *w,
 					 struct outcome *out)
 {
-	const struct llm_drafter_options o = { .draft = LLM_DRAFT_SAM, .history = store };
+	/* Trees of a width, whatever they cost. */
+	const struct llm_drafter_options o = { .draft = LLM_DRAFT_SAM,
+					       .history = store,
+					       .width = 8 };
 	struct llm_drafter *d = new_drafter(engine, &o);
 	struct llm_session *s = ref_session(engine, 512);
 	struct llm_drafter_stats stats;
