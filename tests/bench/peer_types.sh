@@ -16,11 +16,14 @@ bin=$(realpath -m "${BUILD:-$root/build}")/bin
 fail() { echo "peer_types.sh: $*" >&2; exit 1; }
 [ $# -ge 1 ] && [ -x "$1/llama-quantize" ] && [ -x "$1/llama-perplexity" ] || fail "give the folder of llama-quantize and llama-perplexity"
 [ -f "${MODEL:-}" ] && [ -f "${CALIBRATION:-}" ] && [ -f "${TEXT:-}" ] || fail "set MODEL, CALIBRATION and TEXT to files"
-peer=$1
+peer=$(realpath "$1")
+MODEL=$(realpath "$MODEL") CALIBRATION=$(realpath "$CALIBRATION") TEXT=$(realpath "$TEXT")
 shift
 chunks=${CHUNKS:--1}
 work=$(mktemp -d) || exit 1
 trap 'rm -rf "$work"' EXIT
+# The other programs leave logs where they run.
+cd "$work" || exit 1
 types=("$@")
 [ ${#types[@]} -gt 0 ] || types=(Q8_0 Q6_K Q5_K_M Q5_K_S Q5_1 Q5_0 Q4_K_M Q4_K_S Q4_1 Q4_0 IQ4_NL IQ4_XS MXFP4 Q3_K_L Q3_K_M Q3_K_S
 	IQ3_M IQ3_S IQ3_XS IQ3_XXS Q2_K Q2_K_S IQ2_M IQ2_S IQ2_XS IQ2_XXS TQ2_0 TQ1_0 IQ1_M IQ1_S F16 BF16)
@@ -46,7 +49,7 @@ for type in "${types[@]}"; do
 		echo "| $type | - | - | - | - | - | - |"
 		continue
 	fi
-	theirs=$("$peer/llama-perplexity" -m "$work/model" -f "$TEXT" -c 512 --chunks "$chunks" -t 2 2>&1 | number 'Final estimate: PPL[^=]*=')
+	theirs=$("$peer/llama-perplexity" -m "$work/model" -f "$TEXT" -c 512 --chunks "$chunks" -t 2 2>&1 | number 'Final estimate: PPL.* =')
 	cpu=$(ours --placement cpu)
 	native=$(ours --placement npu --weights native)
 	[ -n "$cpu" ] && [ -n "$native" ] || fail "$type: $(tail -1 "$work/log")"
