@@ -57,6 +57,9 @@ refuses "a cache type that is none" 2 "q4_0.*f16, f32, q8_0" "${cli[@]}" -p x -c
 refuses "two numbers of threads" 2 "-tb 8: 4 was asked for before" "${cli[@]}" -p x -t 4 -tb 8
 refuses "two numbers of threads, the other way round" 2 "-t 4: 8 was asked for before" "${cli[@]}" -p x -tb 8 -t 4
 refuses "a second model for drafts" 2 "no second model" "${cli[@]}" -p x -md draft.gguf
+refuses "how many tokens are drafted" 2 "what passes cost.*--draft" "${cli[@]}" -p x --draft-max 16
+refuses "a cache of what followed" 2 "--history" "${cli[@]}" -p x -lcd cache
+refuses "an order of samplers" 2 "samplers follow one another" "${cli[@]}" -p x --samplers "top_k;temperature"
 refuses "an adapter" 2 "merge" "${cli[@]}" -p x --lora adapter.gguf
 refuses "verbose" 2 "--stats" "${cli[@]}" -p x -v
 refuses "HellaSwag" 2 "perplexity" "$bin/llm-perplexity" -m "$model" -f x --hellaswag
@@ -66,6 +69,7 @@ refuses "a seed where nothing is drawn" 2 "-s is --seed, which llm-perplexity do
 
 as "-ngl 0 is placement cpu" "-ngl 0" "--placement cpu"
 as "-ngl 99 leaves the placement" "--placement cpu -ngl 99" "--placement cpu"
+as "--typical-p and --top-n-sigma are --typical and --top-nsigma" "--temp 1 --seed 1 --typical-p 0.5 --top-n-sigma 2" "--temp 1 --seed 1 --typical 0.5 --top-nsigma 2"
 as "-dev none is placement cpu" "-dev none" "--placement cpu"
 as "-ctk is --kv" "-ctk f32" "--kv f32"
 as "-s is --seed" "--temp 2 -s 5" "--temp 2 --seed 5"

@@ -17,7 +17,11 @@
 #define NO_LOG "there is no log: --stats tells speeds, and NPU_LOG=ioctl the device's calls"
 #define NO_SPLIT "one OpenCL device is used, which --gpu names, and --placement says for what"
 #define NO_DRAFT_MODEL "no second model makes drafts: leave it out"
+#define PAST_ANSWERS "--history keeps past answers, from which drafts come"
+#define DRAFT_COSTS "what passes cost decides how much is drafted: --draft says from where"
 #define NO_ROPE "RoPE is as the file says: change the file's keys"
+#define ONE_ORDER \
+	"samplers follow one another as llama-cli's do by default: leave out those not wanted"
 #define NO_ADAPTER "adapters are not applied: merge them into the model first"
 #define NO_STATE "no KV cache is kept between runs: leave it out"
 #define NO_TASK "only perplexity and KL divergence are measured: leave it out"
@@ -66,6 +70,7 @@ static const struct habit habits[] = {
 	  .doc = "keys and values have the same type" },
 	{ "-ctv --cache-type-v", "TYPE", .option = "kv", .same = true,
 	  .doc = "keys and values have the same type" },
+	{ "--swa-full", .takes = GIVEN, .doc = "every layer's cache has the rows of all tokens" },
 	{ "-dt --defrag-thold", "X", .takes = ANY, .doc = "a KV cache has no gaps" },
 	{ "-kvu --kv-unified", .takes = GIVEN, .doc = "there is one sequence" },
 	{ "-np --parallel", "N", .takes = "1", .doc = "there is one sequence" },
@@ -90,6 +95,14 @@ static const struct habit habits[] = {
 	{ "-dr --docker-repo", "REPO", .doc = NO_DOWNLOAD },
 	{ "-md --model-draft", "FILE", .doc = NO_DRAFT_MODEL },
 	{ "-ngld --gpu-layers-draft --n-gpu-layers-draft", "N", .doc = NO_DRAFT_MODEL },
+	{ "-td --threads-draft", "N", .doc = NO_DRAFT_MODEL },
+	{ "-cd --ctx-size-draft", "N", .doc = NO_DRAFT_MODEL },
+	{ "-devd --device-draft", "NAME", .doc = NO_DRAFT_MODEL },
+	{ "--draft-max --draft-n", "N", .doc = DRAFT_COSTS },
+	{ "--draft-min --draft-n-min", "N", .doc = DRAFT_COSTS },
+	{ "--draft-p-min", "P", .doc = DRAFT_COSTS },
+	{ "-lcs --lookup-cache-static", "FILE", .doc = PAST_ANSWERS },
+	{ "-lcd --lookup-cache-dynamic", "FILE", .doc = PAST_ANSWERS },
 	{ "--lora", "FILE", .doc = NO_ADAPTER },
 	{ "--lora-scaled", "FILE", .doc = NO_ADAPTER },
 	{ "--control-vector", "FILE", .doc = NO_ADAPTER },
@@ -112,6 +125,10 @@ static const struct habit habits[] = {
 	{ "--predict", "N", .option = "n-predict", .doc = "another name of it" },
 	{ "-s", "N", .option = "seed", .doc = "another name of it" },
 	{ "--temperature", "T", .option = "temp", .doc = "another name of it" },
+	{ "--top-n-sigma", "N", .option = "top-nsigma", .doc = "another name of it" },
+	{ "--typical-p", "P", .option = "typical", .doc = "another name of it" },
+	{ "--samplers", "NAMES", .doc = ONE_ORDER },
+	{ "--sampler-seq --sampling-seq", "LETTERS", .doc = ONE_ORDER },
 	{ "--no-display-prompt", .takes = GIVEN, .doc = "only the continuation is written" },
 	{ "--display-prompt", .doc = "only the continuation is written: print the prompt first" },
 	{ "--verbose-prompt", .doc = "llm-vocab --encode shows the tokens of a text" },
