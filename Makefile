@@ -120,6 +120,7 @@ $(O)/obj/%_avx2.o: ISA := -mavx2 -mfma -mf16c
 PLACED := -falign-functions=64 -Wa,-mbranches-within-32B-boundaries
 AVX512 := -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512vnni -mavx2 -mfma -mf16c $(PLACED)
 $(O)/obj/%_avx512.o: ISA := $(AVX512)
+$(O)/obj/kernels/kernels_kq_row_avx512.o: ISA += -mavx512vbmi
 $(O)/obj/%_amx.o: ISA := $(AVX512) -mamx-tile -mamx-int8
 endif
 ifeq ($(MACHINE),aarch64)

@@ -608,7 +608,7 @@ void fw_matmul_kq_avx512(const struct fw_matmul_kq *t, void *scratch)
 {
 	uint32_t all = (t->n + VNPU_PANEL_N - 1) / VNPU_PANEL_N, m0, rows, p, panels;
 
-	if (t->m == 1 && stream_direct()) {
+	if (t->m == 1 && stream_direct() && __builtin_cpu_supports("avx512vbmi")) {
 		fw_matmul_kq_row(t, scratch);
 		return;
 	}

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 /*
- * One row and GGUF's block types with AVX-512 VNNI, for processors that read memory fastest from a
- * single place: each line of a panel is asked for once and in order. Sums of all 64 channels stay
- * in registers from a panel's first block to its last: four registers of a group's sums, which
- * begin with zero, four of the block's sums, and four of the result.
+ * One row and GGUF's block types with AVX-512 VNNI and VBMI, for processors that read memory
+ * fastest from a single place: each line of a panel is asked for once and in order. Sums of all 64
+ * channels stay in registers from a panel's first block to its last: four registers of a group's
+ * sums, which begin with zero, four of the block's sums, and four of the result.
  */
 #if defined(__x86_64__)
 #include "kernels_avx512.h"
@@ -30,9 +30,62 @@ KQ_INLINE void row_ahead(const uint8_t *at, uint32_t from, uint32_t to)
 	}
 }
 
+/*
+ * With 3 bits, a number is looked up by six bits of a byte in which its two and its one stand
+ * anywhere: the other three count for nothing. So most planes need no shift: of quad @quad the two
+ * bits stand at row_two() and the one at row_one().
+ */
+KQ_INLINE uint32_t row_two(uint32_t quad)
+{
+	return quad % 4 == 3 ? 0 : quad % 4 * 2;
+}
+
+KQ_INLINE uint32_t row_one(uint32_t quad)
+{
+	return quad == 0 ? 2 : quad < 6 ? quad : quad - 4;
+}
+
+/* tables[8][64]: the numbers, or their levels, by the six bits of a quad. */
+static void row_tables(__m512i tables[8], const struct vnpu_kq_form f)
+{
+	_Alignas(64) uint8_t numbers[64];
+	uint32_t two, one;
+
+	for (uint32_t quad = 0; quad < 8; quad++) {
+		two = row_two(quad);
+		one = row_one(quad);
+		for (uint32_t i = 0; i < 64; i++)
+			numbers[i] = (uint8_t)((i >> two & 3) | (i >> one & 1) << 2);
+		tables[quad] = _mm512_load_si512(numbers);
+		if (f.levels)
+			tables[quad] = _mm512_shuffle_epi8(kq_levels(f), tables[quad]);
+	}
+}
+
+/* As kq_quad(), of 3 bits. */
+KQ_INLINE __m512i row_three(struct kq_planes *p, const uint8_t *numbers, const __m512i *tables,
+			    const uint32_t quad)
+{
+	const __m512i mask = _mm512_set1_epi8((char)(1 << row_one(quad)));
+	__m512i two, one;
+
+	if (quad % 4 == 0)
+		p->p2 = _mm512_loadu_si512(numbers + quad / 4 * 256);
+	if (quad == 0)
+		p->p1 = _mm512_loadu_si512(numbers + 512);
+	two = quad % 4 == 3 ? _mm512_srli_epi16(p->p2, 6) : p->p2;
+	one = quad == 0	  ? _mm512_slli_epi16(p->p1, 2)
+	      : quad >= 6 ? _mm512_srli_epi16(p->p1, 4)
+			  : p->p1;
+	/* mask ? one : two */
+	return _mm512_permutexvar_epi8(_mm512_ternarylogic_epi32(mask, one, two, 0xca),
+				       tables[quad]);
+}
+
 /* Four quads of a unit, from @quad on: s[i] += those of channels 16 i .. 16 i + 15. */
 KQ_INLINE void row_quads(__m512i s[4], struct kq_planes planes[4], const uint8_t *numbers,
-			 const struct vnpu_kq_form f, const uint32_t quad, const int8_t *a)
+			 const struct vnpu_kq_form f, const __m512i *tables, const uint32_t quad,
+			 const int8_t *a)
 {
 #pragma GCC unroll 4
 	for (uint32_t q = quad; q < quad + 4; q++) {
@@ -43,7 +96,8 @@ KQ_INLINE void row_quads(__m512i s[4], struct kq_planes planes[4], const uint8_t
 		x = _mm512_set1_epi32(four);
 #pragma GCC unroll 4
 		for (uint32_t i = 0; i < 4; i++) {
-			__m512i u = kq_quad(&planes[i], numbers + i * 64, f, q);
+			__m512i u = f.bits == 3 ? row_three(&planes[i], numbers + i * 64, tables, q)
+						: kq_quad(&planes[i], numbers + i * 64, f, q);
 
 			DOT(s[i], u, x);
 		}
@@ -65,7 +119,7 @@ KQ_INLINE void row_scale(__m512i acc[4], __m512i s[4], const int8_t *scale, uint
 
 /* A block of 256 k. @sum: of its groups of activations. */
 KQ_INLINE void row_block(const struct vnpu_kq_form f, __m512 c[4], const struct kq_block *b,
-			 const int8_t *a, const int16_t *sum)
+			 const __m512i *tables, const int8_t *a, const int16_t *sum)
 {
 	const uint32_t pairs = f.block / f.group / 2, unit_bytes = f.bits * 256u;
 	const uint32_t lines = (uint32_t)vnpu_kq_block_bytes(f) / 64, bursts = f.block / 16;
@@ -82,7 +136,7 @@ KQ_INLINE void row_block(const struct vnpu_kq_form f, __m512 c[4], const struct 
 		for (uint32_t half = 0; half < 2; half++) {
 			burst = unit * 2 + half;
 			row_ahead(b->d, burst * lines / bursts, (burst + 1) * lines / bursts);
-			row_quads(s, planes, b->numbers + unit * unit_bytes, f, half * 4,
+			row_quads(s, planes, b->numbers + unit * unit_bytes, f, tables, half * 4,
 				  a + unit * 32);
 			if (f.group == 16)
 				row_scale(acc, s, b->scale, unit, half);
@@ -114,8 +168,8 @@ KQ_INLINE void row_small(const struct vnpu_kq_form f, __m512 c[4], const struct 
 #pragma GCC unroll 4
 	for (i = 0; i < 4; i++)
 		s[i] = f.mins ? _mm512_setzero_si512() : _mm512_set1_epi32(sum * -kq_zero(f));
-	row_quads(s, planes, b->numbers, f, 0, a);
-	row_quads(s, planes, b->numbers, f, 4, a);
+	row_quads(s, planes, b->numbers, f, NULL, 0, a);
+	row_quads(s, planes, b->numbers, f, NULL, 4, a);
 #pragma GCC unroll 4
 	for (i = 0; i < 4; i++) {
 		c[i] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(s[i]), kq_f16(b->d, i * 16), c[i]);
@@ -125,9 +179,9 @@ KQ_INLINE void row_small(const struct vnpu_kq_form f, __m512 c[4], const struct 
 	}
 }
 
-/* A panel: c [64], before the row's scale. */
-KQ_INLINE void row_panel(const struct vnpu_kq_form f, float *c, const uint8_t *w, const int8_t *a,
-			 uint32_t k, const int16_t *sum)
+/* A panel: c [64], before the row's scale. @tables: of types of 3 bits. */
+KQ_INLINE void row_panel(const struct vnpu_kq_form f, float *c, const uint8_t *w,
+			 const __m512i *tables, const int8_t *a, uint32_t k, const int16_t *sum)
 {
 	const size_t block_bytes = vnpu_kq_block_bytes(f);
 	struct kq_block b;
@@ -142,21 +196,21 @@ KQ_INLINE void row_panel(const struct vnpu_kq_form f, float *c, const uint8_t *w
 		if (f.block == 32)
 			row_small(f, acc, &b, a, *sum);
 		else
-			row_block(f, acc, &b, a, sum);
+			row_block(f, acc, &b, tables, a, sum);
 	}
 #pragma GCC unroll 4
 	for (i = 0; i < 4; i++)
 		_mm512_store_ps(c + i * 16, acc[i]);
 }
 
-typedef void row_panel_fn(float *c, const uint8_t *w, const int8_t *a, uint32_t k,
-			  const int16_t *sum);
+typedef void row_panel_fn(float *c, const uint8_t *w, const __m512i *tables, const int8_t *a,
+			  uint32_t k, const int16_t *sum);
 
-#define ROW_PANEL(NAME, name, ...)                                                        \
-	static void name##_panel(float *c, const uint8_t *w, const int8_t *a, uint32_t k, \
-				 const int16_t *sum)                                      \
-	{                                                                                 \
-		row_panel(vnpu_kq_form(VNPU_KQ_##NAME), c, w, a, k, sum);                 \
+#define ROW_PANEL(NAME, name, ...)                                                  \
+	static void name##_panel(float *c, const uint8_t *w, const __m512i *tables, \
+				 const int8_t *a, uint32_t k, const int16_t *sum)   \
+	{                                                                           \
+		row_panel(vnpu_kq_form(VNPU_KQ_##NAME), c, w, tables, a, k, sum);   \
 	}
 VNPU_KQ_TYPES(ROW_PANEL)
 
@@ -168,11 +222,15 @@ void fw_matmul_kq_row(const struct fw_matmul_kq *t, void *scratch)
 	const size_t panel_bytes = vnpu_kq_panel_bytes(t->type, t->k);
 	_Alignas(64) float c[VNPU_PANEL_N];
 	const uint8_t *w = t->w;
+	const struct vnpu_kq_form f = vnpu_kq_form(t->type);
 	int16_t *sum = scratch; /* of each group's activations */
+	__m512i tables[8];
 
-	kq_group_sums(sum, t->a, t->k, vnpu_kq_form(t->type).group);
+	if (f.bits == 3)
+		row_tables(tables, f);
+	kq_group_sums(sum, t->a, t->k, f.group);
 	for (uint32_t n = 0; n < t->n; n += VNPU_PANEL_N, w += panel_bytes) {
-		row_panels[t->type](c, w, t->a, t->k, sum);
+		row_panels[t->type](c, w, tables, t->a, t->k, sum);
 		kq_store(t, 0, 1, n, c);
 	}
 }
