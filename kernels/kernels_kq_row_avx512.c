@@ -158,7 +158,7 @@ KQ_INLINE void row_block(const struct vnpu_kq_form f, __m512 c[4], const struct 
 
 /* A block of 32 k. @sum: of its activations. */
 KQ_INLINE void row_small(const struct vnpu_kq_form f, __m512 c[4], const struct kq_block *b,
-			 const int8_t *a, int32_t sum)
+			 const __m512i *tables, const int8_t *a, int32_t sum)
 {
 	struct kq_planes planes[4];
 	__m512i s[4];
@@ -168,8 +168,8 @@ KQ_INLINE void row_small(const struct vnpu_kq_form f, __m512 c[4], const struct 
 #pragma GCC unroll 4
 	for (i = 0; i < 4; i++)
 		s[i] = f.mins ? _mm512_setzero_si512() : _mm512_set1_epi32(sum * -kq_zero(f));
-	row_quads(s, planes, b->numbers, f, NULL, 0, a);
-	row_quads(s, planes, b->numbers, f, NULL, 4, a);
+	row_quads(s, planes, b->numbers, f, tables, 0, a);
+	row_quads(s, planes, b->numbers, f, tables, 4, a);
 #pragma GCC unroll 4
 	for (i = 0; i < 4; i++) {
 		c[i] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(s[i]), kq_f16(b->d, i * 16), c[i]);
@@ -194,7 +194,7 @@ KQ_INLINE void row_panel(const struct vnpu_kq_form f, float *c, const uint8_t *w
 	for (; k; k -= f.block, w += block_bytes, a += f.block, sum += f.block / f.group) {
 		b = kq_block(w, f);
 		if (f.block == 32)
-			row_small(f, acc, &b, a, *sum);
+			row_small(f, acc, &b, tables, a, *sum);
 		else
 			row_block(f, acc, &b, tables, a, sum);
 	}

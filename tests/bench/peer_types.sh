@@ -50,6 +50,7 @@ for type in "${types[@]}"; do
 		continue
 	fi
 	theirs=$("$peer/llama-perplexity" -m "$work/model" -f "$TEXT" -c 512 --chunks "$chunks" -t 2 2>&1 | number 'Final estimate: PPL.* =')
+	[ -n "$theirs" ] || fail "$type: llama-perplexity prints no estimate"
 	cpu=$(ours --placement cpu)
 	native=$(ours --placement npu --weights native)
 	[ -n "$cpu" ] && [ -n "$native" ] || fail "$type: $(tail -1 "$work/log")"
