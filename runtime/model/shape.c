@@ -33,6 +33,8 @@ static const struct number numbers[] = {
 
 /* The first of those that are only of shapes with experts. */
 #define EXPERTS 7
+/* Of the experts of a layer together, as in files */
+#define MAX_STACK_ROWS (1u << 24)
 
 static const char *const flags[] = { "gated", "tied", "qkv_bias" };
 #define NR_FLAGS 3
@@ -123,12 +125,17 @@ static int check_experts(const struct reader *r)
 
 	if (!s->experts && !s->experts_used && !s->shared_ffn)
 		return 0;
-	if (s->experts && s->experts_used && s->experts_used <= s->experts)
-		return 0;
-	return llm_fail(-EINVAL,
+	if (!s->experts || !s->experts_used || s->experts_used > s->experts)
+		return llm_fail(
+			-EINVAL,
 			"shape %s: experts = %u, experts_used = %u: both are wanted, and no more "
 			"used than there are",
 			r->path, s->experts, s->experts_used);
+	if ((uint64_t)s->experts * s->ffn <= MAX_STACK_ROWS &&
+	    (uint64_t)s->experts * s->dim <= MAX_STACK_ROWS)
+		return 0;
+	return llm_fail(-EINVAL, "shape %s: %u experts of %u are more than %u rows of a stack",
+			r->path, s->experts, s->ffn > s->dim ? s->ffn : s->dim, MAX_STACK_ROWS);
 }
 
 static int check(const struct reader *r)

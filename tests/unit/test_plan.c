@@ -300,10 +300,11 @@ static void test_all_shapes_are_read_and_have_their_models_size(void **state)
 
 static void test_shapes_that_are_wrong_are_refused(void **state)
 {
-#define REST                                                                              \
-	"dim = 64\nheads = 4\nhead_dim = 16\nffn = 128\nvocab = 100\nactivation = silu\n" \
-	"gated = yes\ntied = "                                                            \
-	"no\nqkv_bias = no\n"
+#define REST_OF(dim, ffn)                                                       \
+	"dim = " dim "\nheads = 4\nhead_dim = 16\nffn = " ffn "\nvocab = 100\n" \
+	"activation = silu\ngated = yes\ntied = no\nqkv_bias = no\n"
+#define REST REST_OF("64", "128")
+#define EXPERTS "[model]\nlayers = 2\nkv_heads = 2\nexperts = 4096\nexperts_used = 2\n"
 	static const struct {
 		const char *text, *says;
 	} wrong[] = {
@@ -325,6 +326,9 @@ static void test_shapes_that_are_wrong_are_refused(void **state)
 		{ "[model]\nlayers = 2\nkv_heads = 2\nexperts = 4\nexperts_used = 5\n" REST,
 		  "experts_used = 5" },
 		{ "[model]\nlayers = 2\nkv_heads = 2\nexperts = 4097\n" REST, "from 1 to 4096" },
+		{ EXPERTS REST_OF("64", "4097"), "4096 experts of 4097" },
+		{ EXPERTS REST_OF("64", "1048576"), "4096 experts of 1048576" },
+		{ EXPERTS REST_OF("1048576", "64"), "4096 experts of 1048576" },
 	};
 	struct shape s;
 
