@@ -63,6 +63,13 @@ static uint32_t named_rule(struct grammar_parser *p, const char *name, size_t by
 	return 0;
 }
 
+static void check_symbols(struct grammar_parser *p, uint32_t n)
+{
+	if (n > GRAMMAR_MAX_SYMBOLS)
+		grammar_error(&p->text, p->text.at, "the grammar has more than %u symbols",
+			      GRAMMAR_MAX_SYMBOLS);
+}
+
 /* Appends an alternative's symbols; @starts: where its rule's alternatives begin. */
 static void add_alternative(struct grammar_parser *p, struct grammar_list *starts,
 			    const struct grammar_symbol *symbols, uint32_t n)
@@ -74,9 +81,7 @@ static void add_alternative(struct grammar_parser *p, struct grammar_list *start
 		add_symbol(p, &p->symbols, &symbols[i]);
 	add_symbol(p, &p->symbols, &end);
 	add(p, starts, &start, sizeof(start));
-	if (p->symbols.n > GRAMMAR_MAX_SYMBOLS)
-		grammar_error(&p->text, p->text.at, "the grammar has more than %u symbols",
-			      GRAMMAR_MAX_SYMBOLS);
+	check_symbols(p, p->symbols.n);
 }
 
 /* Gives a rule its alternatives, and frees @starts. */
@@ -137,6 +142,7 @@ static void repeat(struct grammar_parser *p, struct grammar_list *sequence, uint
 
 	element = n == 1 ? *symbols : rule_symbol(group(p, symbols, n));
 	sequence->n = from;
+	check_symbols(p, from + least);
 	for (uint32_t i = 0; i < least; i++)
 		add_symbol(p, sequence, &element);
 	if (most == least)
