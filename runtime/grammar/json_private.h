@@ -25,6 +25,7 @@ struct schema {
 	unsigned int n_rules, rules_room;
 	struct json_object **made; /* schemas that were made of others, and are freed at the end */
 	unsigned int n_made;
+	unsigned int n_merged; /* schemas of allOf so far */
 	unsigned int depth;
 	FILE *out; /* finished rules */
 	int err; /* the first error stays */

@@ -11,6 +11,8 @@
 #include "llm_fail.h"
 
 #define MAX_DEPTH 200
+/* Schemas of allOf that are merged, each as often as it is referred to */
+#define MAX_MERGED 10000
 
 static const char common_rules[] =
 	"ws ::= (\" \" | \"\\n\" [ \\t]{0,20})?\n"
@@ -136,6 +138,19 @@ struct json_object *schema_resolve(struct schema *s, struct json_object *schema,
 	return found;
 }
 
+/* A property may have the name of a keyword. */
+static void merge_property(struct schema *s, struct json_object *into, const char *name,
+			   struct json_object *value, const struct schema_place *at)
+{
+	struct json_object *old = schema_get(into, name);
+
+	if (!old)
+		json_object_object_add(into, name, json_object_get(value));
+	else if (!json_object_equal(old, value))
+		schema_error(s, -ENOTSUP, at, "allOf with two different schemas of property %s",
+			     name);
+}
+
 static void merge_keyword(struct schema *s, struct json_object *into, const char *keyword,
 			  struct json_object *value, const struct schema_place *at)
 {
@@ -148,9 +163,10 @@ static void merge_keyword(struct schema *s, struct json_object *into, const char
 		for (size_t i = 0; i < json_object_array_length(value); i++)
 			json_object_array_add(old,
 					      json_object_get(json_object_array_get_idx(value, i)));
-	} else if (!strcmp(keyword, "properties") && json_object_is_type(value, json_type_object)) {
+	} else if (!strcmp(keyword, "properties") && json_object_is_type(value, json_type_object) &&
+		   json_object_is_type(old, json_type_object)) {
 		json_object_object_foreach(value, name, property)
-			merge_keyword(s, old, name, property, at);
+			merge_property(s, old, name, property, at);
 	} else if (!json_object_equal(old, value) && !is_listed(keyword, annotations)) {
 		schema_error(s, -ENOTSUP, at, "allOf with two different values of %s", keyword);
 	}
@@ -169,12 +185,18 @@ static void merge(struct schema *s, struct json_object *into, struct json_object
 		schema_error(s, -EINVAL, at, "allOf of what is no object, or refers to itself");
 		return;
 	}
+	if (++s->n_merged > MAX_MERGED) {
+		schema_error(s, -EINVAL, at, "more than %d schemas in allOf", MAX_MERGED);
+		return;
+	}
 	/* What is merged changes, so it is a copy. */
 	json_object_deep_copy(from, &copy, NULL);
 	json_object_object_foreach(copy, keyword, value) if (strcmp(keyword, "allOf"))
 		merge_keyword(s, into, keyword, value, at);
 	all = schema_get(copy, "allOf");
-	for (size_t i = 0; all && i < json_object_array_length(all); i++)
+	if (all && !json_object_is_type(all, json_type_array))
+		schema_error(s, -EINVAL, at, "allOf is no array");
+	for (size_t i = 0; all && !s->err && i < json_object_array_length(all); i++)
 		merge(s, into, json_object_array_get_idx(all, i), at);
 	json_object_put(copy);
 	s->depth--;
@@ -186,8 +208,6 @@ struct json_object *schema_merge(struct schema *s, struct json_object *schema,
 	struct json_object *merged = json_object_new_object(),
 			   **grown = realloc(s->made, (s->n_made + 1) * sizeof(*grown));
 
-	if (!json_object_is_type(schema_get(schema, "allOf"), json_type_array))
-		schema_error(s, -EINVAL, at, "allOf is no array");
 	if (!merged || !grown) {
 		json_object_put(merged);
 		schema_error(s, -ENOMEM, at, "no memory");
@@ -195,8 +215,7 @@ struct json_object *schema_merge(struct schema *s, struct json_object *schema,
 	}
 	s->made = grown;
 	s->made[s->n_made++] = merged;
-	if (!s->err)
-		merge(s, merged, schema, at);
+	merge(s, merged, schema, at);
 	return s->err ? NULL : merged;
 }
 

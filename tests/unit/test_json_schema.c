@@ -212,6 +212,13 @@ static void test_what_is_not_supported_is_named(void **state)
 		  "properties is not supported here" },
 		{ "{\"allOf\":[{\"type\":\"string\"},{\"type\":\"null\"}]}", -ENOTSUP,
 		  "two different values of type" },
+		{ "{\"allOf\":[{\"properties\":5},{\"properties\":{\"a\":{}}}]}", -ENOTSUP,
+		  "two different values of properties" },
+		{ "{\"allOf\":[{\"properties\":{\"title\":{\"type\":\"string\"}}},"
+		  "{\"properties\":{\"title\":{\"type\":\"null\"}}}]}",
+		  -ENOTSUP, "two different schemas of property title" },
+		{ "{\"allOf\":5}", -EINVAL, "allOf is no array" },
+		{ "{\"allOf\":[{\"allOf\":{}}]}", -EINVAL, "allOf is no array" },
 		{ "{\"allOf\":[{\"$ref\":\"#\"}]}", -EINVAL, "allOf of what" },
 		{ "{\"minLength\":3,\"maxLength\":2}", -EINVAL,
 		  "minLength is more than maxLength" },
@@ -246,6 +253,23 @@ static void test_what_is_not_supported_is_named(void **state)
 			fail_msg("%d, '%s' for %s", err, llm_error(), bad[i].schema);
 		assert_null(text);
 	}
+}
+
+static void test_schemas_that_double_at_each_step_are_refused(void **state)
+{
+	char schema[64 * 64] = "{\"allOf\":[{\"$ref\":\"#/$defs/d0\"}],\"$defs\":{", step[64],
+			 *text;
+
+	for (int i = 0; i < 40; i++) {
+		snprintf(step, sizeof(step), "\"d%d\":{\"allOf\":[{\"$ref\":\"#/$defs/d%d\"},", i,
+			 i + 1);
+		strcat(schema, step);
+		snprintf(step, sizeof(step), "{\"$ref\":\"#/$defs/d%d\"}]},", i + 1);
+		strcat(schema, step);
+	}
+	strcat(schema, "\"d40\":{}}}");
+	assert_int_equal(json_schema_to_grammar(schema, &text), -EINVAL);
+	assert_non_null(strstr(llm_error(), "more than 10000 schemas in allOf"));
 }
 
 /* ---- random ranges ---- */
@@ -395,6 +419,7 @@ int main(void)
 		cmocka_unit_test(test_patterns),
 		cmocka_unit_test(test_alternatives_and_references),
 		cmocka_unit_test(test_what_is_not_supported_is_named),
+		cmocka_unit_test(test_schemas_that_double_at_each_step_are_refused),
 		cmocka_unit_test(test_integers_of_a_range_fit_it),
 		cmocka_unit_test(test_mutilated_schemas_do_no_harm),
 		cmocka_unit_test(test_texts_of_schemas_are_json),
