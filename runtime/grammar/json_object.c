@@ -13,6 +13,9 @@
 #include "json_private.h"
 #include "utf8.h"
 
+/* Characters of a name that others are told from: a group of the grammar each, in one another */
+#define MAX_NAME 190
+
 struct property {
 	const char *name;
 	struct json_object *schema; /* NULL: any value */
@@ -132,6 +135,25 @@ static void other_names(const struct object *o, const char *name, size_t depth, 
 	fprintf(out, "] plain*)%s", is_name ? "" : "?");
 }
 
+static size_t characters(const char *name)
+{
+	size_t n = 0;
+
+	for (; *name; name++)
+		n += (*name & 0xc0) != 0x80;
+	return n;
+}
+
+static void check_names(struct schema *s, const struct object *o, const struct schema_place *at)
+{
+	for (size_t i = 0; i < o->n && o->others; i++)
+		if (characters(o->list[i].name) > MAX_NAME)
+			schema_error(s, -ENOTSUP, at,
+				     "a property whose name has more than %d characters is not "
+				     "supported beside additionalProperties",
+				     MAX_NAME);
+}
+
 /* ---- rules ---- */
 
 static void others_rule(const struct object *o, FILE *out)
@@ -232,9 +254,11 @@ void schema_object(struct schema *s, struct json_object *schema, const struct sc
 	}
 	set_others(s, &o, others, properties, at);
 	list_properties(s, &o, properties, required, others, at);
+	check_names(s, &o, at);
 	for (size_t i = 0; i < o.n && !s->err; i++)
 		property_rules(s, &o, i, at);
-	last_rules(s, &o);
+	if (!s->err)
+		last_rules(s, &o);
 	fprintf(out, "\"{\" ws s%u-first-0 ws \"}\"", o.id);
 	free(o.list);
 }

@@ -272,6 +272,39 @@ static void test_schemas_that_double_at_each_step_are_refused(void **state)
 	assert_non_null(strstr(llm_error(), "more than 10000 schemas in allOf"));
 }
 
+/* A schema that allows others beside a property of a name of @bytes. */
+static int name_beside_others(size_t bytes, char **text)
+{
+	const char *before = "{\"properties\":{\"",
+		   *behind = "\":{}},\"additionalProperties\":true}";
+	size_t at = strlen(before);
+	char *schema = malloc(at + bytes + strlen(behind) + 1);
+	int err;
+
+	assert_non_null(schema);
+	strcpy(schema, before);
+	memset(schema + at, 'a', bytes);
+	strcpy(schema + at + bytes, behind);
+	err = json_schema_to_grammar(schema, text);
+	free(schema);
+	return err;
+}
+
+static void test_long_names_beside_others_are_refused(void **state)
+{
+	struct grammar *g;
+	char *text;
+
+	assert_int_equal(name_beside_others(190, &text), 0);
+	assert_int_equal(grammar_parse(text, &g), 0);
+	grammar_free(g);
+	free(text);
+	/* More than a stack has room for. */
+	assert_int_equal(name_beside_others(1 << 20, &text), -ENOTSUP);
+	assert_non_null(strstr(llm_error(), "more than 190 characters"));
+	assert_int_equal(name_beside_others(191, &text), -ENOTSUP);
+}
+
 /* ---- random ranges ---- */
 
 static uint64_t next(void)
@@ -420,6 +453,7 @@ int main(void)
 		cmocka_unit_test(test_alternatives_and_references),
 		cmocka_unit_test(test_what_is_not_supported_is_named),
 		cmocka_unit_test(test_schemas_that_double_at_each_step_are_refused),
+		cmocka_unit_test(test_long_names_beside_others_are_refused),
 		cmocka_unit_test(test_integers_of_a_range_fit_it),
 		cmocka_unit_test(test_mutilated_schemas_do_no_harm),
 		cmocka_unit_test(test_texts_of_schemas_are_json),
