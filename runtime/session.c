@@ -72,11 +72,10 @@ static int session_check_rows(const struct llm_engine *e)
 
 	if (!(m->q_dim % 16 || m->kv_dim % 16 || m->n_ff % 16))
 		return 0;
-	return llm_fail(
-		-ENOTSUP,
-		"%s: rows of %u, %u and %u values: not all are multiples of 16; choose placement "
-		"npu",
-		e->path, m->q_dim, m->kv_dim, m->n_ff);
+	return llm_fail(-ENOTSUP,
+			"%s: rows of %u, %u and %u values: not all are multiples of 16; choose %s",
+			e->path, m->q_dim, m->kv_dim, m->n_ff,
+			m->n_expert ? "order fifo" : "placement npu");
 }
 
 static int session_create_lanes(struct llm_session *s)

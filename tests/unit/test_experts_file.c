@@ -113,6 +113,32 @@ static void tensors_that_do_not_fit_are_refused(void **state)
 	expect_bad(&t, -ENOTSUP, "blk.0.exp_probs_b.bias");
 }
 
+/* Placement npu, which has such rows, has no experts. */
+static void rows_that_chunks_in_flight_cannot_have_are_refused(void **state)
+{
+	struct llm_options o = options_of(LLM_PLACE_FINE, LLM_WEIGHTS_W8A8, 0);
+	struct tiny_config c = plain;
+	struct llm_engine *engine;
+	struct llm_session *s;
+	struct tiny_model t;
+
+	c.head_dim = c.rot_dim = 6;
+	tiny_create(&t, &c, random_u64(&seed_state));
+	o.model = tiny_write(&t);
+	o.choices.order = LLM_ORDER_LAYER;
+	engine = open_engine(&o);
+	assert_int_equal(llm_session_create(engine, 64, &s), -ENOTSUP);
+	assert_non_null(strstr(llm_error(), "24, 12 and 64 values"));
+	assert_non_null(strstr(llm_error(), "choose order fifo"));
+	llm_engine_close(engine);
+	o.choices.order = LLM_ORDER_FIFO;
+	engine = open_engine(&o);
+	s = new_session(engine, 64);
+	llm_session_free(s);
+	llm_engine_close(engine);
+	tiny_free(&t);
+}
+
 /* ---- other files of the same model ---- */
 
 /* Quantises @in as @type to a file of a new name, @out. */
@@ -300,6 +326,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(keys_that_do_not_fit_are_refused),
 		cmocka_unit_test(tensors_that_do_not_fit_are_refused),
+		cmocka_unit_test(rows_that_chunks_in_flight_cannot_have_are_refused),
 		cmocka_unit_test(packed_files_have_the_bits_of_the_original),
 		cmocka_unit_test(each_expert_is_quantised_by_its_own_importance),
 		cmocka_unit_test(shapes_have_the_parameters_of_their_cards),
