@@ -182,17 +182,25 @@ static size_t add_matrices(struct quantize *q, const struct llm_model *m, enum l
 	return (size_t)(panels - first);
 }
 
-/* Whether a tensor's place is taken by panels. */
-static bool is_packed(const struct quantize *q, const struct llm_model *m,
-		      const struct gguf_tensor *t)
+/* Whether the matrix is the tensor, or a part of it. */
+static bool is_in(const struct gguf_tensor *matrix, const struct gguf_tensor *t)
 {
-	const char *end = strrchr(t->name, '.');
-	const char router[] = ".ffn_gate_inp";
-	size_t n = sizeof(router) - 1;
+	const uint8_t *begin = t->data, *at = matrix ? matrix->data : NULL;
 
-	if (m->n_expert && end && end - t->name > (ptrdiff_t)n && !strncmp(end - n, router, n))
-		return false;
-	return t->dims[1] * t->dims[2] > 1 && t != m->token_embd && !llm_model_is_copy(q->file, t);
+	return at >= begin && at < begin + t->bytes;
+}
+
+/* Whether a tensor's place is taken by panels. Embeddings stay, also where they are the output
+ * matrix. */
+static bool is_packed(const struct llm_model *m, const struct gguf_tensor *t)
+{
+	if (t == m->token_embd || t == m->output)
+		return t != m->token_embd;
+	for (unsigned int i = 0; i < m->n_layer; i++)
+		for (int w = 0; w < LLM_NR_MATRICES; w++)
+			if (is_in(m->layers[i].matrix[w], t))
+				return true;
+	return false;
 }
 
 /* All else: vectors, routers, the embeddings, and the weights of a calibration that stays. */
@@ -203,7 +211,7 @@ static void add_others(struct quantize *q, const struct llm_model *m,
 		const struct gguf_tensor *from = gguf_tensor(q->file, i);
 		struct quantize_tensor *t = &tensors[i];
 
-		if (is_packed(q, m, from) || quantize_replaced(q, from))
+		if (is_packed(m, from) || quantize_replaced(q, from))
 			continue;
 		*t = (struct quantize_tensor){
 			.name = from->name, .type = from->type, .n_dims = from->n_dims, .from = from

@@ -187,6 +187,35 @@ static void packed_files_have_the_bits_of_the_original(void **state)
 	}
 }
 
+/* They have the shape of vectors. */
+static void packed_files_have_matrices_of_one_row(void **state)
+{
+	struct tiny_config configs[] = { plain, plain };
+	const int32_t ids[] = { 5, 9, 200, 17 };
+	float original[300], packed[300];
+	char path[32];
+
+	configs[0].n_ff_shared = 1;
+	configs[1].arch = "llama";
+	configs[1].n_expert = configs[1].n_expert_used = configs[1].n_ff_shared = 0;
+	configs[1].bias = false;
+	configs[1].n_ff = 1;
+	for (size_t i = 0; i < 2; i++) {
+		struct llm_options o = options_of(LLM_PLACE_FINE, LLM_WEIGHTS_W8A8, 0);
+		struct tiny_model t;
+
+		tiny_create(&t, &configs[i], random_u64(&seed_state));
+		o.model = tiny_write(&t);
+		eval_steps(&o, ids, 4, 4, original, 300);
+		quantize(t.path, LLM_QUANTIZE_W8A8, NULL, path);
+		o.model = path;
+		eval_steps(&o, ids, 4, 4, packed, 300);
+		assert_memory_equal(original, packed, sizeof(packed));
+		unlink(path);
+		tiny_free(&t);
+	}
+}
+
 static struct gguf_file *open_file(const char *path)
 {
 	struct gguf_file *file;
@@ -328,6 +357,7 @@ int main(void)
 		cmocka_unit_test(tensors_that_do_not_fit_are_refused),
 		cmocka_unit_test(rows_that_chunks_in_flight_cannot_have_are_refused),
 		cmocka_unit_test(packed_files_have_the_bits_of_the_original),
+		cmocka_unit_test(packed_files_have_matrices_of_one_row),
 		cmocka_unit_test(each_expert_is_quantised_by_its_own_importance),
 		cmocka_unit_test(shapes_have_the_parameters_of_their_cards),
 	};
