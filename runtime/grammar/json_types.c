@@ -302,11 +302,12 @@ static int64_t limit(struct schema *s, struct json_object *schema, const struct 
 	if (!value && !other)
 		return otherwise;
 	n = json_object_get_int64(value ? value : other);
-	if (!json_object_is_type(value ? value : other, json_type_int) || n > MOST_NUMBER ||
-	    n < -MOST_NUMBER)
-		schema_error(s, -ENOTSUP, at, "%s is not a whole number of at most 18 digits",
-			     value ? keyword : exclusive);
-	return value ? n : n + step;
+	if (json_object_is_type(value ? value : other, json_type_int) && n <= MOST_NUMBER &&
+	    n >= -MOST_NUMBER)
+		return value ? n : n + step;
+	schema_error(s, -ENOTSUP, at, "%s is not a whole number of at most 18 digits",
+		     value ? keyword : exclusive);
+	return otherwise;
 }
 
 /* Of numbers that are no integers, only a sign is a limit that characters show. */
