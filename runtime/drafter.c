@@ -220,7 +220,8 @@ void llm_drafter_stats(const struct llm_drafter *d, struct llm_drafter_stats *st
 struct positions {
 	size_t nr;
 	size_t *at; /* [nr] */
-	struct llm_candidate (*best)[CANDIDATES]; /* [nr] */
+	unsigned int k; /* of each: CANDIDATES, or the whole vocabulary */
+	struct llm_candidate (*best)[CANDIDATES]; /* [nr][k] */
 };
 
 /*
@@ -249,7 +250,10 @@ static int positions_init(struct positions *p, const struct llm_engine *e, const
 	uint8_t *seen = calloc(e->info.n_vocab, 1);
 	int err = 0;
 
-	*p = (struct positions){ .at = calloc(n, sizeof(*p->at)) };
+	*p = (struct positions){
+		.at = calloc(n, sizeof(*p->at)),
+		.k = e->info.n_vocab < CANDIDATES ? e->info.n_vocab : CANDIDATES,
+	};
 	if (seen && p->at)
 		choose_positions(p, prompt, n, seen, e->info.n_vocab);
 	p->best = calloc(p->nr + 1, sizeof(*p->best));
@@ -269,7 +273,7 @@ static void take_candidates(void *ud, size_t i, const struct llm_candidate *best
 {
 	struct positions *p = ud;
 
-	memcpy(p->best[i], best, sizeof(p->best[i]));
+	memcpy(p->best[i], best, p->k * sizeof(*best));
 }
 
 /* Makes the calibrated context the same as that of retrieval. */
@@ -301,11 +305,11 @@ static int store_candidates(struct llm_drafter *d, const struct positions *p, si
 		int32_t ids[CANDIDATES];
 		float chance[CANDIDATES];
 
-		for (unsigned int j = 0; j < CANDIDATES; j++) {
+		for (unsigned int j = 0; j < p->k; j++) {
 			ids[j] = p->best[i][j].id;
 			chance[j] = p->best[i][j].p;
 		}
-		err = calibrated_add(d->calibrated, first + p->at[i], ids, chance, CANDIDATES);
+		err = calibrated_add(d->calibrated, first + p->at[i], ids, chance, p->k);
 	}
 	retrieval_calibrate(d->retrieval, d->calibrated);
 	d->stats.calibrated += p->nr;
@@ -330,8 +334,7 @@ static int eval_calibrating(struct llm_drafter *d, struct llm_session *s, const 
 	int err = positions_init(&p, d->engine, prompt, n);
 
 	if (!err)
-		err = llm_session_eval_at(s, prompt, n, p.at, p.nr, CANDIDATES, take_candidates,
-					  &p);
+		err = llm_session_eval_at(s, prompt, n, p.at, p.nr, p.k, take_candidates, &p);
 	start_ns = engine_now_ns();
 	if (!err)
 		err = drafter_read(d, prompt, n);

@@ -268,6 +268,42 @@ static void random_models_say_the_same(void **state)
 	}
 }
 
+/* Fewer than the candidates of a position. */
+static void models_of_few_tokens_say_the_same(void **state)
+{
+	static struct outcome want, got;
+	static struct wish w;
+
+	random_begin("few tokens");
+	for (unsigned int n_vocab = 1; n_vocab <= 4; n_vocab++) {
+		const struct llm_drafter_options o = { .draft = LLM_DRAFT_COORDGEN };
+		struct tiny_config c = tiny;
+		struct llm_session *plain, *drafted;
+		struct llm_engine *engine;
+		struct llm_drafter *d;
+		struct tiny_model t;
+
+		c.n_vocab = n_vocab;
+		tiny_create(&t, &c, random_u32());
+		engine = ref_open(tiny_write(&t), LLM_PLACE_CPU, 1, 0);
+		plain = ref_session(engine, 256);
+		drafted = ref_session(engine, 256);
+		d = new_drafter(engine, &o);
+		wish_for_something(&w);
+		w.n = 20;
+		for (size_t i = 0; i < w.n; i++)
+			w.prompt[i] = (int32_t)random_in(0, n_vocab - 1);
+		run(engine, plain, &w, NULL, &want);
+		run(engine, drafted, &w, d, &got);
+		check_same(&want, &got);
+		llm_drafter_free(d);
+		llm_session_free(plain);
+		llm_session_free(drafted);
+		llm_engine_close(engine);
+		tiny_free(&t);
+	}
+}
+
 /* ---- what drafters are told and tell ---- */
 
 struct steps {
@@ -569,6 +605,7 @@ int main(void)
 		cmocka_unit_test(docs6m_says_the_same_with_any_drafter),
 		cmocka_unit_test(stories_are_the_same),
 		cmocka_unit_test(random_models_say_the_same),
+		cmocka_unit_test(models_of_few_tokens_say_the_same),
 		cmocka_unit_test(statistics_are_the_sums_of_the_steps),
 		cmocka_unit_test(what_passes_cost_is_known_to_the_next_drafter),
 		cmocka_unit_test(a_token_whose_pass_failed_is_read_once),
