@@ -265,13 +265,12 @@ static int engine_load_npu(struct llm_engine *e, const struct llm_options *opts)
 	int err;
 
 	engine_set_file(e, &src);
-	/* Bindings are 64-byte aligned, and so must the last row of a chunk be, which is bound. */
-	if (e->loaded.model.n_embd % 16)
+	if (e->loaded.model.n_embd % LLM_EMBD_VALUES)
 		return llm_fail(
 			-ENOTSUP,
-			"%s: an embedding of %u is not a multiple of 16, which the NPU's graphs "
+			"%s: an embedding of %u is not a multiple of %d, which the NPU's graphs "
 			"need; choose placement cpu",
-			e->path, e->loaded.model.n_embd);
+			e->path, e->loaded.model.n_embd, LLM_EMBD_VALUES);
 	/* The device models the same SoC as the virtual clock. */
 	if (!device.profile)
 		device.profile = opts->profile;

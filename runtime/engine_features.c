@@ -65,18 +65,12 @@ static int refuse(const struct llm_engine *e, const char *what, const char *who,
 			e->loaded.model.arch, what, who, instead);
 }
 
-/* Experts are ranges of a stack's panels, so an expert's columns must be whole panels. */
-static bool experts_fill_panels(const struct shape *s)
-{
-	return !(s->ffn % VNPU_PANEL_N || s->dim % VNPU_PANEL_N);
-}
-
 unsigned int engine_placements(const struct shape *s)
 {
 	if (!s->experts)
 		return 0;
 	return LLM_PLACED_ON(LLM_PLACE_CPU) |
-	       (experts_fill_panels(s) ? LLM_PLACED_ON(LLM_PLACE_FINE) : 0);
+	       (llm_experts_fill_panels(s->ffn, s->dim) ? LLM_PLACED_ON(LLM_PLACE_FINE) : 0);
 }
 
 int engine_check_experts(const struct llm_engine *e)
@@ -88,7 +82,7 @@ int engine_check_experts(const struct llm_engine *e)
 
 	if (!on)
 		return 0;
-	if (c->placement == LLM_PLACE_FINE && !experts_fill_panels(s))
+	if (c->placement == LLM_PLACE_FINE && !llm_experts_fill_panels(s->ffn, s->dim))
 		return llm_fail(-ENOTSUP,
 				"%s: experts of %u values in an embedding of %u are no multiples "
 				"of the NPU's panels of %d; choose placement cpu",

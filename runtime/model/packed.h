@@ -50,6 +50,15 @@ void llm_layer_tensor_name(unsigned int part, char *name, size_t bytes);
 enum llm_format llm_format_choose(const struct llm_model *m, enum llm_weights weights,
 				  unsigned int layer, int which);
 
+/* Rows of activations are bound in places of 64 bytes: an embedding is a multiple of so many. */
+#define LLM_EMBD_VALUES 16
+
+/* Experts are ranges of a stack's panels, so an expert's columns must be whole panels. */
+static inline bool llm_experts_fill_panels(unsigned int n_ff, unsigned int n_embd)
+{
+	return !(n_ff % VNPU_PANEL_N || n_embd % VNPU_PANEL_N);
+}
+
 /* The operator that multiplies with a matrix, in layers with @experts or without. */
 enum llm_op llm_matrix_op(enum llm_matrix which, bool experts);
 

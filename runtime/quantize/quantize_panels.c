@@ -264,6 +264,22 @@ static int save(struct quantize *q, const struct llm_model *m, const char *name,
 	return err;
 }
 
+/* Panels are the NPU's alone: those that it cannot have would be of no use. */
+static int check_shape(const struct quantize *q, const struct llm_model *m)
+{
+	if (m->n_embd % LLM_EMBD_VALUES)
+		return llm_fail(-ENOTSUP,
+				"%s: an embedding of %u is not a multiple of %d, which the NPU's "
+				"graphs need",
+				q->in, m->n_embd, LLM_EMBD_VALUES);
+	if (m->n_expert && !llm_experts_fill_panels(m->n_ff, m->n_embd))
+		return llm_fail(-ENOTSUP,
+				"%s: experts of %u values in an embedding of %u are no multiples "
+				"of the NPU's panels of %d",
+				q->in, m->n_ff, m->n_embd, VNPU_PANEL_N);
+	return 0;
+}
+
 int quantize_panels(struct quantize *q)
 {
 	const char *name = llm_quantize_type_name(q->opts->type);
@@ -282,6 +298,8 @@ int quantize_panels(struct quantize *q)
 			       "%s: native keeps the file's numbers, which smoothing changes; "
 			       "choose w8a8 or w4a8",
 			       q->in);
+	if (!err)
+		err = check_shape(q, &m);
 	if (!err)
 		err = save(q, &m, name, (enum llm_weights)which);
 	llm_model_release(&m);

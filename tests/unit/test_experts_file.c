@@ -216,6 +216,32 @@ static void packed_files_have_matrices_of_one_row(void **state)
 	}
 }
 
+static void expect_no_panels(const struct tiny_config *c, const char *what)
+{
+	struct llm_quantize_options o = { .out = "/tmp/test_experts-none",
+					  .type = LLM_QUANTIZE_W8A8 };
+	struct tiny_model t;
+
+	tiny_create(&t, c, random_u64(&seed_state));
+	o.in = tiny_write(&t);
+	assert_int_equal(llm_quantize(&o, NULL), -ENOTSUP);
+	if (!strstr(llm_error(), what))
+		fail_msg("'%s' does not say '%s'", llm_error(), what);
+	assert_int_not_equal(access(o.out, F_OK), 0);
+	tiny_free(&t);
+}
+
+static void models_that_the_npu_cannot_have_are_not_packed(void **state)
+{
+	struct tiny_config c = plain;
+
+	c.n_ff = 96;
+	expect_no_panels(&c, "experts of 96 values in an embedding of 64");
+	c = plain;
+	c.n_embd = 72;
+	expect_no_panels(&c, "an embedding of 72 is not a multiple of 16");
+}
+
 static struct gguf_file *open_file(const char *path)
 {
 	struct gguf_file *file;
@@ -358,6 +384,7 @@ int main(void)
 		cmocka_unit_test(rows_that_chunks_in_flight_cannot_have_are_refused),
 		cmocka_unit_test(packed_files_have_the_bits_of_the_original),
 		cmocka_unit_test(packed_files_have_matrices_of_one_row),
+		cmocka_unit_test(models_that_the_npu_cannot_have_are_not_packed),
 		cmocka_unit_test(each_expert_is_quantised_by_its_own_importance),
 		cmocka_unit_test(shapes_have_the_parameters_of_their_cards),
 	};
