@@ -35,22 +35,6 @@ uint64_t engine_now_ns(void)
 	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
 }
 
-static int engine_check(const struct llm_options *opts)
-{
-	if (!opts->model && !(opts->dry_run && opts->shape))
-		return llm_fail(-EINVAL, "no model file given");
-	if (opts->threads > LLM_MAX_THREADS)
-		return llm_fail(-EINVAL, "%u threads; at most %u are possible", opts->threads,
-				LLM_MAX_THREADS);
-	if (opts->chunk > LLM_MAX_CHUNK)
-		return llm_fail(-EINVAL, "a chunk of %u tokens; at most %u are possible",
-				opts->chunk, LLM_MAX_CHUNK);
-	if (!(opts->pruning <= 1))
-		return llm_fail(-EINVAL, "pruning of %g; it is a share, at most 1",
-				(double)opts->pruning);
-	return 0;
-}
-
 /* Settles the choices left to auto by the file; a dry run of a shape has none. */
 static int engine_settle(struct llm_engine *e, const struct llm_options *opts)
 {
@@ -222,13 +206,6 @@ static int engine_open_cache(struct llm_engine *e, const struct llm_options *opt
 
 	if (!opts->panels_cache_bytes)
 		return 0;
-	if (opts->dry_run)
-		return llm_fail(-EINVAL, "a dry run reads no weights: leave the cache of panels "
-					 "out");
-	if (e->info.choices.start != LLM_START_COLD)
-		return llm_fail(-EINVAL,
-				"only a cold start uses a cache of panels: choose start cold, or "
-				"leave the cache out");
 	if (l->model.packed[0])
 		return llm_fail(-EINVAL,
 				"%s: is packed already, and needs no cache of panels: leave it out",
@@ -478,9 +455,6 @@ static int engine_widths(struct llm_engine *e, const struct llm_options *opts)
 	enum llm_weights weights = e->info.choices.weights;
 	const struct llm_model *m = &e->loaded.model;
 
-	if (opts->bits != 0 && !(opts->bits >= 1 && opts->bits <= 8))
-		return llm_fail(-EINVAL, "an average of %g bits: choose 1 to 8",
-				(double)opts->bits);
 	e->own_widths =
 		weights == LLM_WEIGHTS_ADAPTIVE || (opts->model && weights == LLM_WEIGHTS_NATIVE);
 	e->planned_bits = planned_bits(e, opts);
@@ -567,7 +541,7 @@ int llm_engine_open(const struct llm_options *opts, struct llm_engine **engine)
 {
 	uint64_t from_ns = engine_now_ns();
 	struct llm_engine *e;
-	int err = engine_check(opts);
+	int err = llm_options_check(opts);
 
 	*engine = NULL;
 	if (err)

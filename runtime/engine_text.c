@@ -75,15 +75,33 @@ int engine_pieces(struct llm_engine *e, const struct pieces **pieces)
 	return err;
 }
 
-int engine_matcher(struct llm_engine *e, const char *grammar, const char *schema,
-		   struct matcher **matcher)
+/* One of @grammar and @schema is NULL. */
+static int parse(const char *grammar, const char *schema, struct grammar **parsed)
 {
-	struct grammar *parsed = NULL;
 	char *text = NULL;
 	int err = schema ? json_schema_to_grammar(schema, &text) : 0;
 
-	err = err ? err : grammar_parse(schema ? text : grammar, &parsed);
+	err = err ? err : grammar_parse(schema ? text : grammar, parsed);
 	free(text);
+	return err;
+}
+
+int llm_grammar_check(const char *grammar, const char *json_schema)
+{
+	struct grammar *parsed;
+	int err = parse(grammar, json_schema, &parsed);
+
+	if (!err)
+		grammar_free(parsed);
+	return err;
+}
+
+int engine_matcher(struct llm_engine *e, const char *grammar, const char *schema,
+		   struct matcher **matcher)
+{
+	struct grammar *parsed;
+	int err = parse(grammar, schema, &parsed);
+
 	if (err)
 		return err;
 	pthread_mutex_lock(&e->text.lock);

@@ -179,6 +179,11 @@ struct llm_options {
 	void *ud;
 };
 
+/* Whether a model may be opened with the options, as far as that does not depend on its file or on
+ * this machine. -EINVAL for a number out of its range and for options that exclude each other,
+ * -ENOTSUP for choices that are only for dry runs. llm_engine_open() begins with it. */
+int llm_options_check(const struct llm_options *opts);
+
 /* Loads a model. Errors: -EINVAL for a bad file or options that exclude each other, -ENOTSUP for an
  * architecture, tensor type or tokenizer that is not supported, -ENOENT, -EACCES, -ENOMEM, and the
  * device's errors. */

@@ -107,10 +107,15 @@ struct llm_sampler_options {
 };
 
 /*
- * -EINVAL for options that leave no token, both a grammar and a schema, an error in either, of
- * which llm_error() tells the line and column or the place in the schema, or a vocabulary without
- * an end token; -ENOTSUP for a schema's keyword that is not supported. Nothing of @opts but the
- * engine is used later.
+ * Whether a text is a grammar, or a JSON schema that can become one; the other of the two is NULL.
+ * -EINVAL for an error in it, of which llm_error() tells the line and column or the place in the
+ * schema; -ENOTSUP for a schema's keyword that is not supported; -ENOMEM.
+ */
+int llm_grammar_check(const char *grammar, const char *json_schema);
+
+/*
+ * -EINVAL for options that leave no token, both a grammar and a schema, or a vocabulary without an
+ * end token; the errors of llm_grammar_check(). Nothing of @opts but the engine is used later.
  */
 int llm_sampler_create(const struct llm_sampler_options *opts, unsigned int n_vocab,
 		       struct llm_sampler **sampler);

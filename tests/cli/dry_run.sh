@@ -247,6 +247,6 @@ refuses "the wall clock" 2 "no wall clock" "${dry[@]}" --shape llama3-8b --clock
 refuses "an unknown clock" 2 "none of wall, virtual" "${dry[@]}" --shape llama3-8b --clock sun
 refuses "a timeline that cannot be written" 1 "/nowhere/t.json" "${dry[@]}" --shape llama3-8b -p 8 -n 0 --timeline /nowhere/t.json
 refuses "a shape without a dry run" 2 "only with --dry-run" "$bin/llm-bench" --shape llama3-8b
-refuses "weights only for dry runs" 1 "can only be planned" "$bin/llm-bench" -m "$model" --weights f16 -p 8 -n 0
+refuses "weights only for dry runs" 2 "can only be planned" "$bin/llm-bench" -m "$model" --weights f16 -p 8 -n 0
 refuses "a calibration as csv" 2 "md or json" "$BUILD/experiments/calibration" -o csv
 finish

@@ -80,6 +80,6 @@ refuses "files of no bits" 2 "--bits" "${edgeflow[@]}" start --bits 0
 refuses "an unknown command" 2 "give one of pipeline" "${edgeflow[@]}" lunch
 refuses "another placement" 2 "edgeflow's placement is fine" "${edgeflow[@]}" pipeline --placement npu
 refuses "an unknown SoC" 1 "no-such-soc" "${edgeflow[@]}" pipeline --profile no-such-soc
-refuses "order steal with another placement" 1 "placement npu has no order steal: choose placement fine" \
+refuses "order steal with another placement" 2 "placement npu has no order steal: choose placement fine" \
 	"${dry[@]}" --shape qwen1.5-1.8b --placement npu --order steal -p 64
 finish

@@ -174,7 +174,7 @@ true_in_python "are near plans by measurements" "$read_rows
 for r in rows:
     assert 0.9 < r['avg_ns'] / r['modelled_ns'] < 1.25, r" "$scratch/out"
 
-refuses "a placement without cuts" 1 "placement fine cuts no matmuls" "${cuts[@]}" --shape llama3-8b -p 64
+refuses "a placement without cuts" 2 "placement fine cuts no matmuls" "${cuts[@]}" --shape llama3-8b -p 64
 refuses "cuts as csv" 2 "none of md, json" "${cuts[@]}" --shape llama3-8b --preset hetero-tensor -o csv
 refuses "cuts without a shape" 2 "no shape" "${cuts[@]}" --preset hetero-tensor -p 64
 for game in 60 60: :4 0:4 60:0 60:-1 x:4 60:4x 60:4:0 60:4:1.5 60:4:16: 60:4:16:1 nan:4 1e9:4 60:1e9 ''; do
@@ -194,8 +194,8 @@ for bad in "-p 0" "-p x" "-n 0" "-pg 5" "-pg 5,0" "-pg 1,2,3" "-r 0" "-d x" "--j
 	# shellcheck disable=SC2086
 	refuses "hetero $bad" 2 "." "${dry_hetero[@]}" --shape llama3-8b $bad
 done
-refuses "graphs of placement layer with placement npu" 1 "placement npu has no graphs pipe: choose placement layer" "${dry[@]}" --shape llama3-8b --preset npu --graphs pipe
-refuses "a cut with placement gpu" 1 "placement gpu has no partition auto: choose placement layer" "${dry[@]}" --shape llama3-8b --preset gpu --partition auto
+refuses "graphs of placement layer with placement npu" 2 "placement npu has no graphs pipe: choose placement layer" "${dry[@]}" --shape llama3-8b --preset npu --graphs pipe
+refuses "a cut with placement gpu" 2 "placement gpu has no partition auto: choose placement layer" "${dry[@]}" --shape llama3-8b --preset gpu --partition auto
 refuses "an unknown cut" 2 "none, row, sequence, multi-sequence, hybrid, auto" "${dry[@]}" --shape llama3-8b --partition column
 
 # The embedded model, with weights of 4 bits, so that all lanes multiply the same numbers.

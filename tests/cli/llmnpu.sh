@@ -72,8 +72,8 @@ refuses "an unknown command" 2 "give one of subgraphs, fits" "${llmnpu[@]}" lunc
 refuses "another placement" 2 "llm.npu's placement is linear" "${llmnpu[@]}" steps --placement npu
 refuses "an unknown shape" 1 "no-such-shape" "${llmnpu[@]}" steps --shape no-such-shape
 refuses "an unknown SoC" 1 "no-such-soc" "${llmnpu[@]}" steps --profile no-such-soc
-refuses "graphs fixed, which linear calls shared" 1 "placement linear has no graphs fixed: choose placement fine" \
+refuses "graphs fixed, which linear calls shared" 2 "placement linear has no graphs fixed: choose placement fine" \
 	"${dry[@]}" --shape qwen1.5-1.8b --placement linear --graphs fixed -p 64
-refuses "static activations with another placement" 1 "placement npu has no activations static: choose placement linear" \
+refuses "static activations with another placement" 2 "placement npu has no activations static: choose placement linear" \
 	"${dry[@]}" --shape qwen1.5-1.8b --placement npu --activations static -p 64
 finish

@@ -40,11 +40,11 @@ for tool in llm-cli llm-bench llm-perplexity llm-logits; do
 	refuses "$tool: unknown activations list the names" 2 "row-outliers, int8, mixed, int16, row-outliers-all, static, static-max" "${t[@]}" -m "$model" "${work[@]}" --activations int4
 	refuses "$tool: unknown graphs list the names" 2 "bucketed, fixed, online, padded, pipe, shared" "${t[@]}" -m "$model" "${work[@]}" --graphs ring
 	refuses "$tool: unknown partition lists the names" 2 "none, row, sequence, multi-sequence, hybrid, auto" "${t[@]}" -m "$model" "${work[@]}" --partition column
-	refuses "$tool: graphs of another placement" 1 "placement npu has no graphs online: choose placement layer or linear, or graphs bucketed or fixed" \
+	refuses "$tool: graphs of another placement" 2 "placement npu has no graphs online: choose placement layer or linear, or graphs bucketed or fixed" \
 		"${t[@]}" -m "$model" "${work[@]}" --placement npu --graphs online
-	refuses "$tool: partition of another placement" 1 "placement gpu has no partition row: choose placement layer, or partition none" \
+	refuses "$tool: partition of another placement" 2 "placement gpu has no partition row: choose placement layer, or partition none" \
 		"${t[@]}" -m "$model" "${work[@]}" --placement gpu --partition row
-	refuses "$tool: weights of another placement" 1 "placement cpu has no weights w8a8" "${t[@]}" -m "$model" "${work[@]}" --preset cpu --weights w8a8
+	refuses "$tool: weights of another placement" 2 "placement cpu has no weights w8a8" "${t[@]}" -m "$model" "${work[@]}" --preset cpu --weights w8a8
 	OCL_ICD_VENDORS=$scratch/no-vendors refuses "$tool: graphs choose their placement" 1 "placement layer: no OpenCL platform" \
 		"${t[@]}" -m "$model" "${work[@]}" --graphs online
 	OCL_ICD_VENDORS=$scratch/no-vendors refuses "$tool: a GPU without OpenCL" 1 "no OpenCL platform.*--clock virtual" "${t[@]}" -m "$model" "${work[@]}" --preset hetero-tensor
@@ -58,7 +58,7 @@ for tool in llm-cli llm-bench llm-perplexity llm-logits; do
 		refuses "$tool: --chunk '$value'" 2 "--chunk: " "${t[@]}" -m "$model" "${work[@]}" --chunk "$value"
 	done
 	refuses "$tool: chunk above the limit" 2 "--chunk: .*8192" "${t[@]}" -m "$model" "${work[@]}" --chunk 8193
-	refuses "$tool: f32 weights do not run on the NPU" 1 "placement cpu" "${t[@]}" -m "$model" "${work[@]}" --placement npu --weights f32
+	refuses "$tool: f32 weights do not run on the NPU" 2 "placement cpu" "${t[@]}" -m "$model" "${work[@]}" --placement npu --weights f32
 
 	if [ -c /dev/full ]; then
 		timeout 60 "${t[@]}" -m "$model" "${work[@]}" --preset cpu >/dev/full 2>"$scratch/err"

@@ -114,8 +114,8 @@ kill -KILL $pid
 wait $pid 2>/dev/null
 same "one that is killed while it writes leaves nothing" "$writing $(ls "$scratch/models" | xargs)" "yes big.gguf m.gguf m.gguf.w8a8.panels"
 
-refuses "a warm start has none" 1 "choose start cold" "${cli[@]}" --start warm --panels-cache 1
-refuses "nor has a dry run" 1 "leave the cache of panels out" "$bin/llm-bench" --dry-run -m "$m" --start cold --panels-cache 1
+refuses "a warm start has none" 2 "choose start cold" "${cli[@]}" --start warm --panels-cache 1
+refuses "nor has a dry run" 2 "leave the cache of panels out" "$bin/llm-bench" --dry-run -m "$m" --start cold --panels-cache 1
 for value in -1 x ''; do
 	refuses "--panels-cache '$value'" 2 "--panels-cache: " "${cli[@]}" --panels-cache "$value"
 done

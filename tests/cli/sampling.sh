@@ -80,9 +80,13 @@ dry="--dry-multiplier 5 --dry-allowed-length 1 --dry-sequence-breaker"
 same "escapes of a break" "$(ids $dry '\x20\n')" "$(ids $dry $' \n')"
 refuses "a break with a NUL" 2 "without NUL" "${cli[@]}" "${work[@]}" --dry-sequence-breaker 'a\x00'
 refuses "an empty break" 2 "--dry-sequence-breaker" "${cli[@]}" "${work[@]}" --dry-sequence-breaker ''
-refuses "a wrong grammar" 1 "grammar, line 2, column 7: there is no rule b" "${cli[@]}" "${work[@]}" --grammar $'root ::= a\na ::= b'
+printf 'root ::= a\na ::= b' >"$scratch/wrong.gbnf"
+echo '{type}' >"$scratch/wrong.json"
+refuses "a wrong grammar" 2 "grammar, line 2, column 7: there is no rule b" "${cli[@]}" "${work[@]}" --grammar "$(<"$scratch/wrong.gbnf")"
+refuses "a wrong grammar in a file" 1 "wrong.gbnf: grammar, line 2, column 7: there is no rule b" "${cli[@]}" "${work[@]}" --grammar-file "$scratch/wrong.gbnf"
 refuses "a missing grammar" 1 "no-such.gbnf" "${cli[@]}" "${work[@]}" --grammar-file "$scratch/no-such.gbnf"
-refuses "a wrong schema" 1 "at /properties/a: no type text" "${cli[@]}" "${work[@]}" -j '{"properties":{"a":{"type":"text"}}}'
-refuses "a keyword that is not supported" 1 "multipleOf is not supported" "${cli[@]}" "${work[@]}" -j '{"multipleOf":3}'
-refuses "a schema that is not JSON" 1 "not JSON" "${cli[@]}" "${work[@]}" -j '{type}'
+refuses "a wrong schema" 2 "at /properties/a: no type text" "${cli[@]}" "${work[@]}" -j '{"properties":{"a":{"type":"text"}}}'
+refuses "a keyword that is not supported" 2 "multipleOf is not supported" "${cli[@]}" "${work[@]}" -j '{"multipleOf":3}'
+refuses "a wrong schema in a file" 1 "wrong.json: JSON schema: not JSON" "${cli[@]}" "${work[@]}" -jf "$scratch/wrong.json"
+refuses "a schema that is not JSON" 2 "not JSON" "${cli[@]}" "${work[@]}" -j '{type}'
 finish

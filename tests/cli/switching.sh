@@ -74,9 +74,9 @@ for way in resident sync async progressive; do
 done
 
 cli=("$bin/llm-cli" -m "$model" --transport sim -p x -n 1)
-refuses "switching on the CPU" 1 "choose placement npu" "${cli[@]}" --switching sync --placement cpu
-refuses "switching in a cold start" 1 "choose start warm" "${cli[@]}" --switching sync --start cold
-refuses "a width that does not divide a chunk" 1 "choose 64" "${cli[@]}" --switching sync --decode-width 48
+refuses "switching on the CPU" 2 "choose placement npu" "${cli[@]}" --switching sync --placement cpu
+refuses "switching in a cold start" 2 "choose start warm" "${cli[@]}" --switching sync --start cold
+refuses "a width that does not divide a chunk" 2 "choose 64" "${cli[@]}" --switching sync --decode-width 48
 refuses "blocks of more layers than there are" 1 "the model has 6" "${cli[@]}" --switching sync --block-layers 7
 refuses "a width of nothing" 2 "--decode-width" "${cli[@]}" --decode-width 0
 refuses "an unknown switching" 2 "none of none, resident" "${cli[@]}" --switching lazy

@@ -318,6 +318,21 @@ static unsigned int nr_named(const struct llm_choices *c)
 	return n;
 }
 
+/* The same before a file is known. */
+static int check_options(const struct llm_choices *asked, const struct llm_choices_file *file,
+			 bool virtual_clock)
+{
+	const struct llm_options opts = {
+		.model = file ? "m.gguf" : NULL,
+		.dry_run = !file,
+		.shape = file ? NULL : "llama3-8b",
+		.profile = virtual_clock ? "sd8gen3" : NULL,
+		.choices = *asked,
+	};
+
+	return llm_options_check(&opts);
+}
+
 static void check_settled(const struct llm_choices *asked, const struct llm_choices_file *file,
 			  bool virtual_clock)
 {
@@ -333,6 +348,7 @@ static void check_settled(const struct llm_choices *asked, const struct llm_choi
 			    asked->weights == LLM_WEIGHTS_ADAPTIVE);
 		return;
 	}
+	assert_int_equal(check_options(asked, file, virtual_clock), 0);
 	assert_true(settled.placement != LLM_PLACE_AUTO && settled.weights != LLM_WEIGHTS_AUTO &&
 		    settled.operands != LLM_OPERANDS_AUTO);
 	for (enum llm_choice c = 0; c < LLM_NR_CHOICES; c++)
@@ -419,6 +435,36 @@ static void what_is_settled_keeps_what_was_asked_for_and_stays_settled(void **st
 	print_message("%u combinations\n", turn);
 }
 
+/* ---- before there is a model ---- */
+
+#define WRONG(err, words, ...)                                                      \
+	do {                                                                        \
+		const struct llm_options opts = { .model = "m.gguf", __VA_ARGS__ }; \
+                                                                                    \
+		assert_int_equal(llm_options_check(&opts), err);                    \
+		EXPECT_ERROR(words);                                                \
+	} while (0)
+
+static void wrong_options_are_refused_whatever_the_model(void **state)
+{
+	const struct llm_choices sync = { .switching = LLM_SWITCHING_SYNC };
+	const struct llm_options none = { 0 },
+				 good = { .model = "m.gguf", .choices = sync, .decode_width = 64 };
+
+	assert_int_equal(llm_options_check(&none), -EINVAL);
+	assert_int_equal(llm_options_check(&good), 0);
+	WRONG(-EINVAL, "at most 1024", .threads = LLM_MAX_THREADS + 1);
+	WRONG(-EINVAL, "1 to 8", .bits = 9);
+	WRONG(-EINVAL, "choose 64", .choices = sync, .decode_width = 48);
+	WRONG(-EINVAL, "choose 8", .choices = sync, .decode_width = 64, .chunk = 32);
+	WRONG(-EINVAL, "longer chunks", .choices = sync, .chunk = 1);
+	WRONG(-EINVAL, "4 scale buckets", .scale_buckets = 4);
+	WRONG(-EINVAL, "choose start cold", .panels_cache_bytes = 1);
+	WRONG(-EINVAL, "has no graphs pipe",
+	      .choices = { .placement = LLM_PLACE_NPU, .graphs = LLM_GRAPHS_PIPE });
+	WRONG(-ENOTSUP, "can only be planned", .choices = { .weights = LLM_WEIGHTS_F16 });
+}
+
 /* ---- presets ---- */
 
 static void a_preset_sets_its_choices_and_leaves_the_others(void **state)
@@ -471,6 +517,7 @@ int main(void)
 		cmocka_unit_test(a_contradiction_names_both_sides_and_the_ways_out),
 		cmocka_unit_test(switching_has_one_graph_for_all_chunks),
 		cmocka_unit_test(what_is_settled_keeps_what_was_asked_for_and_stays_settled),
+		cmocka_unit_test(wrong_options_are_refused_whatever_the_model),
 		cmocka_unit_test(a_preset_sets_its_choices_and_leaves_the_others),
 		cmocka_unit_test(every_preset_can_run_and_be_planned),
 	};

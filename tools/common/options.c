@@ -419,6 +419,8 @@ int engine_open(struct llm_options *opts, struct llm_engine **engine)
 {
 	if (!opts->model && !opts->shape)
 		return tool_usage("no model: give one with -m FILE");
+	if (llm_options_check(opts))
+		return tool_usage("%s", llm_error());
 	return engine_try_open(opts, engine) ? tool_fail("%s", llm_error()) : 0;
 }
 

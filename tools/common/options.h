@@ -136,7 +136,8 @@ int engine_parse_ctx(const char *value, unsigned int min, unsigned int *n_ctx);
 /* The tokens of the context for @engine: @n_ctx, or as many as trained. */
 unsigned int engine_ctx(const struct llm_engine *engine, unsigned int n_ctx);
 
-/* Opens the engine, with a progress bar. 0, or 1 after a message. */
+/* Opens the engine, with a progress bar. 0, or after a message 2 for options that are wrong
+ * whatever the model, else 1. */
 int engine_open(struct llm_options *opts, struct llm_engine **engine);
 /* The same without a message: returns what llm_engine_open() does, whose error line is
  * llm_error()'s. */

@@ -90,6 +90,8 @@ static int add_config(struct bench *b, const struct bench_config *config)
 	if (!configs)
 		return tool_fail("no memory for %zu engines", b->n_configs + 1);
 	b->configs = configs;
+	if (llm_options_check(&config->opts))
+		return tool_usage("%s", llm_error());
 	configs[b->n_configs++] = *config;
 	return 0;
 }

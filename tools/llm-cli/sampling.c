@@ -142,23 +142,33 @@ static int add_break(struct sampling *s, const char *value)
 	return 0;
 }
 
-/* A grammar or a schema; the last one that was given counts. */
-static int set_text(struct sampling *s, const char *value, bool is_file, bool is_schema)
+/* A grammar or a schema; the last one that was given counts. Errors are llm_grammar_check()'s. */
+static int set_text(struct sampling *s, const char *text, bool is_schema)
 {
-	const char *text = value;
-	size_t bytes;
-
-	if (is_file) {
-		free(s->text);
-		s->text = tool_read_file(value, &bytes);
-		if (!s->text)
-			return 1;
-		if (strlen(s->text) < bytes)
-			return tool_fail("%s: it has a NUL byte", value);
-		text = s->text;
-	}
 	s->opts.grammar = is_schema ? NULL : text;
 	s->opts.json_schema = is_schema ? text : NULL;
+	return llm_grammar_check(s->opts.grammar, s->opts.json_schema);
+}
+
+static int set_argument(struct sampling *s, const char *value, bool is_schema)
+{
+	if (set_text(s, value, is_schema))
+		return tool_usage("%s", llm_error());
+	return 0;
+}
+
+static int set_file(struct sampling *s, const char *path, bool is_schema)
+{
+	size_t bytes;
+
+	free(s->text);
+	s->text = tool_read_file(path, &bytes);
+	if (!s->text)
+		return 1;
+	if (strlen(s->text) < bytes)
+		return tool_fail("%s: it has a NUL byte", path);
+	if (set_text(s, s->text, is_schema))
+		return tool_fail("%s: %s", path, llm_error());
 	return 0;
 }
 
@@ -189,9 +199,11 @@ int sampling_option(struct sampling *s, int c, const char *value)
 		return tool_parse_uint("--mirostat", value, 0, 2, &o->mirostat);
 	case OPT_LOGIT_BIAS:
 		return add_bias(s, value);
+	case OPT_GRAMMAR:
+	case OPT_JSON_SCHEMA:
+		return set_argument(s, value, c == OPT_JSON_SCHEMA);
 	default:
-		return set_text(s, value, c == OPT_GRAMMAR_FILE || c == OPT_JSON_SCHEMA_FILE,
-				c == OPT_JSON_SCHEMA || c == OPT_JSON_SCHEMA_FILE);
+		return set_file(s, value, c == OPT_JSON_SCHEMA_FILE);
 	}
 }
 

@@ -244,9 +244,9 @@ static int put_shape(struct args *args, const char *name, struct output *out)
 	if (status)
 		return status;
 	if (llm_engine_info(engine)->choices.placement != LLM_PLACE_LAYER)
-		status = tool_fail("placement %s cuts no matmuls; choose placement layer",
-				   llm_choice_name(LLM_CHOICE_PLACEMENT,
-						   llm_engine_info(engine)->choices.placement));
+		status = tool_usage("placement %s cuts no matmuls; choose placement layer",
+				    llm_choice_name(LLM_CHOICE_PLACEMENT,
+						    llm_engine_info(engine)->choices.placement));
 	else if (llm_session_create(engine, MAX_TOKENS, &s))
 		status = tool_fail("%s", llm_error());
 	for (size_t i = 0; i < args->n_prompt.n && !status; i++)

@@ -219,12 +219,16 @@ static int run(const struct recall_args *args)
 			     .weights = LLM_WEIGHTS_F32,
 			     .kv = LLM_KV_F32 },
 		.chunk = args->chunk,
+		.scale_buckets = args->buckets,
 	};
 	struct llm_engine *engine;
 	size_t bytes;
-	char *text = tool_read_file(args->text, &bytes);
+	char *text;
 	int err;
 
+	if (llm_options_check(&opts))
+		return tool_usage("%s", llm_error());
+	text = tool_read_file(args->text, &bytes);
 	if (!text)
 		return 1;
 	err = llm_engine_open(&opts, &engine);

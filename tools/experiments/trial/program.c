@@ -142,7 +142,7 @@ static int run(const struct program *program, const struct command *command, str
 		status = tool_usage("%s's placement is %s", program->preset,
 				    llm_choice_name(LLM_CHOICE_PLACEMENT, placement));
 	else if (llm_choices_settle(&args->choices, NULL, true, &args->choices))
-		status = tool_fail("%s", llm_error());
+		status = tool_usage("%s", llm_error());
 	else if (!args->tokens.n)
 		status = range_parse(&args->tokens, "-p", program->tokens, 2, MAX_TOKENS);
 	if (!status && program->bits && !args->bits.n)
