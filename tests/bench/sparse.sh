@@ -51,11 +51,13 @@ END
 }
 
 host() {
-	local round tokens side
+	local round tokens side from
 	for ((round = 0; round < ${ROUNDS:-3}; round++)); do
 		for tokens in $prompts; do
 			for side in full sparse shadow; do
-				once "$side" "$tokens" "$bin/llm-bench" -m "$1" --placement fine --attention "$side" --sparse-from 1 -p "$tokens" -n 0 \
+				from=(--sparse-from 1)
+				[ "$side" != full ] || from=()
+				once "$side" "$tokens" "$bin/llm-bench" -m "$1" --placement fine --attention "$side" "${from[@]}" -p "$tokens" -n 0 \
 					-r 1 -o json
 			done
 			# shellcheck disable=SC2086

@@ -26,19 +26,26 @@ measure() {
 	python3 -c "import json,sys; print('%.3f' % json.load(open(sys.argv[1]))['perplexity'])" "$work/json"
 }
 
+# cell OPTIONS...: of the table.
+cell() {
+	local ppl
+	ppl=$(measure --sparse-from 1 "$@") || exit 1
+	echo " $ppl ($(python3 -c "print('%.3f' % ($ppl / $full))")) |"
+}
+
 # row LABEL OPTIONS...: a line of the table.
 row() {
-	local line="| $1 |" ratio ppl
+	local line="| $1 |" ratio
 	shift
 	for ratio in "${ratios[@]}"; do
-		ppl=$(measure --sparse-from 1 --ratio "$ratio" "$@") || exit 1
-		line+=" $ppl ($(python3 -c "print('%.3f' % ($ppl / $full))")) |"
+		line+=$(cell --ratio "$ratio" "$@") || exit 1
 	done
 	echo "$line"
 }
 
 # table NAME CALIBRATION: of the model that $work/text is for.
 table() {
+	local line
 	"$bin/llm-quantize" --calibrate "$2" --pruning 1 "$data/models/$1/$1-f32.gguf" "$work/model.gguf" f32 >"$work/log" 2>&1 ||
 		fail "$(<"$work/log")"
 	full=$(measure --attention full) || exit 1
@@ -53,8 +60,8 @@ table() {
 	row "block" --attention block
 	row "block, uniform ratios" --attention block --ratios uniform
 	# Heads of 8 values are none for ATTN_I8.
-	local ratios=("${ratios[0]}")
-	[ "$1" = stories260K ] || row "npu, which has no ratio" --attention npu
+	[ "$1" = stories260K ] || line=$(cell --attention npu) || exit 1
+	[ "$1" = stories260K ] || echo "| npu, which has no ratio |$line"
 	echo
 }
 

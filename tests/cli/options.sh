@@ -58,6 +58,14 @@ for tool in llm-cli llm-bench llm-perplexity llm-logits; do
 		refuses "$tool: --chunk '$value'" 2 "--chunk: " "${t[@]}" -m "$model" "${work[@]}" --chunk "$value"
 	done
 	refuses "$tool: chunk above the limit" 2 "--chunk: .*8192" "${t[@]}" -m "$model" "${work[@]}" --chunk 8193
+	for refines in "--decode-width 64=--switching" "--block-layers 2=--switching" "--ratio 0.5 --attention npu=--attention sparse, block or shadow" \
+		"--sparse-from 1=--attention sparse, block, shadow or npu" "--scale-buckets 9 --attention sparse=--attention shadow or npu" \
+		"--scale-step 0.4=--attention shadow or npu" "--pruning 0=--activations static" "--bits 5=--dry-run and --weights adaptive or w8a8" \
+		"--cuts-profile host --placement npu=--placement layer on the wall clock" "--cuts-profile host --clock virtual=on the wall clock"; do
+		# shellcheck disable=SC2086
+		refuses "$tool: ${refines%%=*} refines nothing" 2 "${refines%% *} has no effect: it goes with .*${refines#*=}" \
+			"${t[@]}" -m "$model" "${work[@]}" ${refines%%=*}
+	done
 	refuses "$tool: f32 weights do not run on the NPU" 2 "placement cpu" "${t[@]}" -m "$model" "${work[@]}" --placement npu --weights f32
 
 	if [ -c /dev/full ]; then

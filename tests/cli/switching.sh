@@ -59,6 +59,9 @@ passes "without" "${dry[@]}" --shape qwen2.5-0.5b -p 32 -n 0 -o json
 true_in_python "the fields are null" "
 r = json.load(open(sys.argv[1]))[0]
 assert r['switching'] == 'none' and all(r[k] is None for k in ('graph_switch_ms', 'graph_load_ms', 'graph_bytes', 'graph_peak_bytes', 'decode_width')), r" "$scratch/out"
+passes "a width that one of two ways uses" "${dry[@]}" --shape qwen2.5-0.5b --switching none,sync --decode-width 64 -p 32 -n 0 -o json
+true_in_python "is null with the other" "
+assert [(r['switching'], r['decode_width']) for r in json.load(open(sys.argv[1]))] == [('none', None), ('sync', 64)]" "$scratch/out"
 passes "widths and blocks are lists" "$bin/llm-bench" -m "$model" --transport sim --switching progressive --chunk 64 --decode-width 1,16 --block-layers 1,6 -p 100 -n 8 -r 2 -o json
 true_in_python "the same tokens with all of them" "
 rows = [r for r in json.load(open(sys.argv[1])) if r['n_gen']]

@@ -421,6 +421,8 @@ int engine_open(struct llm_options *opts, struct llm_engine **engine)
 		return tool_usage("no model: give one with -m FILE");
 	if (llm_options_check(opts))
 		return tool_usage("%s", llm_error());
+	if (engine_refuse_unused(engine_unused(opts)))
+		return 2;
 	return engine_try_open(opts, engine) ? tool_fail("%s", llm_error()) : 0;
 }
 

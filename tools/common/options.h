@@ -136,8 +136,13 @@ int engine_parse_ctx(const char *value, unsigned int min, unsigned int *n_ctx);
 /* The tokens of the context for @engine: @n_ctx, or as many as trained. */
 unsigned int engine_ctx(const struct llm_engine *engine, unsigned int n_ctx);
 
+/* Which options were given that only refine others, and have no effect with @opts: a set, of which
+ * engine_refuse_unused() names one. 0, or 2 after the message if there are any. */
+unsigned int engine_unused(const struct llm_options *opts);
+int engine_refuse_unused(unsigned int unused);
+
 /* Opens the engine, with a progress bar. 0, or after a message 2 for options that are wrong
- * whatever the model, else 1. */
+ * whatever the model or that have no effect, else 1. */
 int engine_open(struct llm_options *opts, struct llm_engine **engine);
 /* The same without a message: returns what llm_engine_open() does, whose error line is
  * llm_error()'s. */

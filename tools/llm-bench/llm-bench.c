@@ -19,6 +19,7 @@ struct bench {
 	struct bench_output out, out_err;
 	struct bench_config *configs;
 	size_t n_configs;
+	unsigned int unused; /* options that none of them uses: engine_unused() */
 	struct bench_test *tests;
 	size_t n_tests;
 	size_t done; /* tests done, of all engines */
@@ -90,6 +91,7 @@ static int add_config(struct bench *b, const struct bench_config *config)
 	if (!configs)
 		return tool_fail("no memory for %zu engines", b->n_configs + 1);
 	b->configs = configs;
+	b->unused &= engine_unused(&config->opts);
 	if (llm_options_check(&config->opts))
 		return tool_usage("%s", llm_error());
 	configs[b->n_configs++] = *config;
@@ -139,6 +141,7 @@ static int make_configs(struct bench *b)
 	struct bench_config c = { .opts = a->base };
 	int err = 0;
 
+	b->unused = ~0u;
 	c.opts.dry_run = a->dry_run;
 	c.opts.jitter = a->jitter;
 	c.opts.seed = a->seed;
@@ -156,7 +159,7 @@ static int make_configs(struct bench *b)
 			err = add_presets(b, c);
 		}
 	}
-	return err;
+	return err ?: engine_refuse_unused(b->unused);
 }
 
 /* ---- running it ------------------------------------------------------------------------------ */
@@ -190,9 +193,8 @@ static int run_without_predictor(struct bench *b, const struct bench_config *con
 	int status;
 
 	without.opts.predictor = NULL;
-	status = engine_open(&without.opts, &tokens.engine);
-	if (status)
-		return status;
+	if (engine_try_open(&without.opts, &tokens.engine))
+		return tool_fail("%s", llm_error());
 	status = bench_run(&tokens, &without, test, 0, NULL, show_progress, b, &r);
 	if (!status)
 		*ns = (uint64_t)bench_stat_ns(&r).mean;

@@ -252,8 +252,8 @@ static int open_again(struct bench_tokens *tokens, const struct bench_config *co
 	engine_close(tokens->engine);
 	tokens->engine = NULL;
 	tokens->started = false;
-	if (engine_open(&opts, &tokens->engine))
-		return 1;
+	if (engine_try_open(&opts, &tokens->engine))
+		return tool_fail("%s", llm_error());
 	tokens->prompts.engine = tokens->engine;
 	return 0;
 }
