@@ -88,6 +88,10 @@ refuses "a value too many" 2 "'--jinja=yes': this option takes no value" "${cli[
 ids() { "$bin/llm-logits" -m "$model" -o json "$@" | python3 -c 'import json, sys; print(json.load(sys.stdin)["tokens"])'; }
 same "escapes in a prompt" "$(ids -p 'a\n\t\x41\\\"\q\x4')" "$(ids --no-escape -p $'a\n\tA\\"\\q\\x4')"
 same "--no-escape" "$(text -p 'a\nb' -n 8 --no-escape)" "$(printf '%s' 'a\nb' | "${cli[@]}" -f - -n 8)"
+same "-e behind --no-escape counts" "$(text -p 'a\nb' -n 8 --no-escape -e)" "$(text -p 'a\nb' -n 8)"
+same "--no-escape behind --escape counts" "$(text -p 'a\nb' -n 8 --escape --no-escape)" "$(text -p 'a\nb' -n 8 --no-escape)"
+escaped() { "$bin/llm-logits" -m "$model" --preset cpu -p 'a\nb' "$@" | sha256sum; }
+same "the last one counts in llm-logits" "$(escaped --no-escape -e) $(escaped -e --no-escape)" "$(escaped) $(escaped --no-escape)"
 same "escapes of llm-cli" "$(text -p 'a\nb' -n 8)" "$(text -p $'a\nb' -n 8)"
 
 all=$(text -p "The kernel" -n 32)

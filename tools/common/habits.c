@@ -121,7 +121,7 @@ static const struct habit habits[] = {
 
 	/* prompts and texts */
 	{ "-bf --binary-file", "FILE", .option = "file", .doc = "files are read byte for byte" },
-	{ "-e --escape", .takes = GIVEN, .doc = "escapes in -p are always processed" },
+	{ "-e --escape", .takes = GIVEN, .doc = "files are read byte for byte" },
 	{ "--predict", "N", .option = "n-predict", .doc = "another name of it" },
 	{ "-s", "N", .option = "seed", .doc = "another name of it" },
 	{ "--temperature", "T", .option = "temp", .doc = "another name of it" },

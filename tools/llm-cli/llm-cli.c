@@ -75,6 +75,7 @@ static const struct option_def options[] = {
 	  .doc = "tokens of context; 0: as many as the model was trained with (default: the "
 		 "same, at most 4096)" },
 	{ 'r', "reverse-prompt", "TEXT", .doc = "end when TEXT was generated; may be repeated" },
+	{ 'e', "escape", NULL, .doc = "escapes in -p and -r: the default" },
 	{ OPT_NO_ESCAPE, "no-escape", NULL, .doc = "no escapes in -p and -r" },
 	{ OPT_IDS, "ids", NULL, .doc = "print token ids, separated by spaces, instead of text" },
 	SAMPLING_OPTIONS,
@@ -123,8 +124,9 @@ static int parse_one(void *ud, int c, const char *value)
 		return engine_parse_ctx(value, 1, &o->n_ctx);
 	case 'r':
 		return stop_add(&o->stop, value);
+	case 'e':
 	case OPT_NO_ESCAPE:
-		o->no_escape = true;
+		o->no_escape = c == OPT_NO_ESCAPE;
 		return 0;
 	case OPT_IDS:
 		o->ids = true;

@@ -43,6 +43,7 @@ static const struct option_def options[] = {
 	{ 'p', "prompt", "TEXT",
 	  .doc = "a text, with BOS in front if the model wants it; escapes in it are those of "
 		 "llm-cli" },
+	{ 'e', "escape", NULL, .doc = "escapes in -p: the default" },
 	{ OPT_NO_ESCAPE, "no-escape", NULL, .doc = "no escapes in -p" },
 	{ 'c', "ctx-size", "N",
 	  .doc = "tokens of context; 0: as many as the model was trained with (default: the "
@@ -77,8 +78,9 @@ static int parse_one(void *ud, int c, const char *value)
 		return 0;
 	case 'c':
 		return engine_parse_ctx(value, 1, &o->n_ctx);
+	case 'e':
 	case OPT_NO_ESCAPE:
-		o->no_escape = true;
+		o->no_escape = c == OPT_NO_ESCAPE;
 		return 0;
 	case 'o':
 		return parse_format(value, &o->format);
