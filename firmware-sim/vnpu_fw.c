@@ -123,6 +123,20 @@ static void on_log(void *ud, const char *line)
 
 /* ---- options --------------------------------------------------------------------------------- */
 
+/* Reports the argument that getopt_long() refused with @c. There are no letters. */
+static int bad_option(int c, const char *arg)
+{
+	if (c == ':')
+		fail("%s needs a value: --help explains it", arg);
+	else if (optopt && strchr(arg, '='))
+		fail("'%s': this option takes no value", arg);
+	else if (optopt)
+		fail("unknown option '-%c': --help lists the options", optopt);
+	else
+		fail("unknown option '%s': --help lists the options", arg);
+	return 2;
+}
+
 static int parse_number(const char *option, const char *s, uint64_t min, uint64_t max,
 			uint64_t *value)
 {
@@ -314,8 +328,7 @@ static int parse_option(struct options *o, int c, const char *arg)
 		       VNPU_ISA_MINOR, VNPU_FW_ABI);
 		return -1;
 	default:
-		/* getopt has printed the error. */
-		return 2;
+		return bad_option(c, arg);
 	}
 }
 
@@ -323,8 +336,9 @@ static int parse_options(struct options *o, int argc, char **argv)
 {
 	int c, err;
 
-	while ((c = getopt_long(argc, argv, "", long_options, NULL)) != -1) {
-		err = parse_option(o, c, optarg);
+	opterr = 0;
+	while ((c = getopt_long(argc, argv, ":", long_options, NULL)) != -1) {
+		err = parse_option(o, c, c == '?' || c == ':' ? argv[optind - 1] : optarg);
 		if (err)
 			return err;
 	}

@@ -90,6 +90,19 @@ for tool in llm-cli llm-bench llm-perplexity llm-logits; do
 		not_ok "$tool --list-devices names both transports" "$(<"$scratch/out")"
 done
 
+for tool in "$bin"/* "$BUILD/experiments/calibration" "$BUILD/experiments/inject"; do
+	name=${tool##*/}
+	option=--version=x
+	case $name in
+	calibration | inject) option=--help=x ;;
+	llm-vocab | npu-info | npu-profile | npu-top | npu-trace | npuc | vnpu-fw)
+		refuses "$name: help has no forms" 2 "'--help=x': this option takes no value" "$tool" --help=x
+		;;
+	esac
+	refuses "$name: a value that an option does not take" 2 "'$option': this option takes no value" "$tool" $option
+	refuses "$name: an option that it has not" 2 "unknown option '--no-such=x'" "$tool" --no-such=x
+	refuses "$name: a letter that it has not" 2 "unknown option '-Z'" "$tool" -Z
+done
 passes "the manual's lists of options are current" docs/man/options.sh --check
 logits() { "$bin/llm-logits" -m "$model" --tokens 1,2,3 -o f32 "$@" 2>&1 | sha256sum; }
 same "weights f32 choose placement cpu" "$(logits --weights f32)" "$(logits --placement cpu)"

@@ -225,17 +225,32 @@ const char *tool_default_model(void)
 	return NULL;
 }
 
-int tool_bad_option(int c, char **argv)
+/* Whether @arg is --NAME=VALUE of a long option with the code @code; names may be shortened. */
+static bool is_valued(const char *arg, const struct option *longs, int code)
 {
+	size_t n = strcspn(arg, "=");
+
+	if (strncmp(arg, "--", 2) != 0 || !arg[n])
+		return false;
+	for (; longs->name; longs++)
+		if (longs->val == code && !strncmp(longs->name, arg + 2, n - 2))
+			return true;
+	return false;
+}
+
+int tool_bad_option(int c, char **argv, const struct option *longs)
+{
+	const char *arg = argv[optind - 1];
+
 	if (c == ':')
-		return tool_usage("%s needs a value: --help explains it", argv[optind - 1]);
+		return tool_usage("%s needs a value: --help explains it", arg);
 	/*
 	 * optopt is an unknown letter, or the code of a long option with a value that it does not
 	 * take.
 	 */
-	if (optopt && optopt < 256)
-		return tool_usage("unknown option '-%c': --help lists the options", optopt);
+	if (optopt && is_valued(arg, longs, optopt))
+		return tool_usage("'%s': this option takes no value", arg);
 	if (optopt)
-		return tool_usage("'%s': this option takes no value", argv[optind - 1]);
-	return tool_usage("unknown option '%s': --help lists the options", argv[optind - 1]);
+		return tool_usage("unknown option '-%c': --help lists the options", optopt);
+	return tool_usage("unknown option '%s': --help lists the options", arg);
 }

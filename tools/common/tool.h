@@ -12,6 +12,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct option; /* getopt.h */
+
 /* The name that errors begin with; main() sets it first. */
 extern const char *tool_name;
 
@@ -47,7 +49,7 @@ const char *tool_default_model(void);
 
 /* Reports what getopt_long() refused; @c is '?' or ':', and the option string begins with ':'.
  * Returns 2. */
-int tool_bad_option(int c, char **argv);
+int tool_bad_option(int c, char **argv, const struct option *longs);
 
 /* The revision of the source tree */
 extern const char tool_build_commit[];

@@ -180,7 +180,7 @@ int main(int argc, char **argv)
 			printf("%s\n%s", usage, help);
 			return tool_finish(EXIT_SUCCESS);
 		default:
-			return tool_bad_option(opt, argv);
+			return tool_bad_option(opt, argv, options);
 		}
 	}
 	if (optind + 1 != argc)

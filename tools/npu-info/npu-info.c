@@ -192,7 +192,7 @@ int main(int argc, char **argv)
 			printf("npu-info %s (%s)\n", VNPU_VERSION, tool_build_commit);
 			return tool_finish(0);
 		default:
-			return tool_bad_option(c, argv);
+			return tool_bad_option(c, argv, options);
 		}
 	}
 	if (optind < argc)

@@ -311,7 +311,7 @@ static int find_verb(int argc, char **argv, enum verb *verb, int *status)
 		else if (c == OPT_VERSION)
 			printf("npu-profile %s (%s)\n", VNPU_VERSION, tool_build_commit);
 		else if (c == '?' || c == ':')
-			*status = tool_bad_option(c, argv);
+			*status = tool_bad_option(c, argv, longopts);
 		else
 			continue;
 		return 1;

@@ -147,7 +147,7 @@ int main(int argc, char **argv)
 			return tool_finish(0);
 		case '?':
 		case ':':
-			return tool_bad_option(c, argv);
+			return tool_bad_option(c, argv, longopts);
 		}
 		ret = option(&opts, c, optarg);
 		if (ret)

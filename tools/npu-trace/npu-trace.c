@@ -281,7 +281,7 @@ int main(int argc, char **argv)
 			opts.stats = true;
 			break;
 		default:
-			return tool_bad_option(c, argv);
+			return tool_bad_option(c, argv, longopts);
 		}
 	}
 	if (!opts.output)

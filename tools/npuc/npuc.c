@@ -139,7 +139,7 @@ int main(int argc, char **argv)
 			printf("npuc %s (%s)\n", VNPU_VERSION, tool_build_commit);
 			return tool_finish(0);
 		default:
-			return tool_bad_option(c, argv);
+			return tool_bad_option(c, argv, options);
 		}
 	}
 	if (argc - optind == 1 && !strcmp(argv[optind], "isa") && !out && !profile)

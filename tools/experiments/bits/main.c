@@ -256,7 +256,7 @@ int main(int argc, char **argv)
 			fputs(help, stdout);
 			return tool_finish(0);
 		default:
-			return tool_bad_option(opt, argv);
+			return tool_bad_option(opt, argv, options);
 		}
 	}
 	if (status)

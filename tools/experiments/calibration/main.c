@@ -142,7 +142,8 @@ int main(int argc, char **argv)
 	int c, status;
 
 	tool_name = "calibration";
-	while ((c = getopt_long(argc, argv, "o:h", longs, NULL)) >= 0) {
+	opterr = 0;
+	while ((c = getopt_long(argc, argv, ":o:h", longs, NULL)) >= 0) {
 		if (c == 'P')
 			name = optarg;
 		else if (c == 'o')
@@ -152,7 +153,7 @@ int main(int argc, char **argv)
 				    "Prints what is published of a SoC beside what the profile's "
 				    "model says.") < 0;
 		else
-			return 2;
+			return tool_bad_option(c, argv, longs);
 	}
 	if (optind < argc || (strcmp(format, "md") && strcmp(format, "json")))
 		return tool_usage(

@@ -316,7 +316,7 @@ int recall_main(int argc, char **argv)
 	opterr = 0;
 	while (!status && (opt = getopt_long(argc, argv, ":h", options, NULL)) != -1) {
 		if (opt == '?' || opt == ':')
-			return tool_bad_option(opt, argv);
+			return tool_bad_option(opt, argv, options);
 		if (opt == 'h') {
 			fputs(help, stdout);
 			return tool_finish(0);
