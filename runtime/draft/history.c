@@ -130,7 +130,8 @@ static int check_header(const struct history_store *s, const struct content *c)
 	struct header h;
 
 	if (c->size < sizeof(h) || memcmp(c->bytes, magic, sizeof(magic)))
-		return llm_fail(-EINVAL, "%s: no history", s->path);
+		return llm_fail(-EINVAL, "%s: is another file, no history store: name another",
+				s->path);
 	memcpy(&h, c->bytes, sizeof(h));
 	if (h.version != VERSION)
 		return llm_fail(-EINVAL, "%s: a history of version %u; this program knows %u",
@@ -206,6 +207,11 @@ static int read_bytes(const struct history_store *s, int fd, struct content *c)
 	return 0;
 }
 
+static int is_folder(const struct history_store *s)
+{
+	return llm_fail(-EISDIR, "%s: is a folder: name a file in it", s->path);
+}
+
 /* Reads and checks the file; an empty one has no answers. Free bytes in either case. */
 static int load(const struct history_store *s, int fd, struct content *c)
 {
@@ -215,8 +221,10 @@ static int load(const struct history_store *s, int fd, struct content *c)
 	*c = (struct content){ 0 };
 	if (fstat(fd, &st))
 		return failed(s, "look at it");
+	if (S_ISDIR(st.st_mode))
+		return is_folder(s);
 	if (!S_ISREG(st.st_mode))
-		return llm_fail(-EINVAL, "%s: no file", s->path);
+		return llm_fail(-EINVAL, "%s: is no regular file, as a history store is", s->path);
 	if (!st.st_size)
 		return 0;
 	c->size = (size_t)st.st_size;
@@ -281,6 +289,15 @@ static void make_folders(const struct history_store *s)
 	}
 }
 
+static int failed_to_open(const struct history_store *s)
+{
+	if (errno == EISDIR)
+		return is_folder(s);
+	if (errno == ENOENT)
+		return llm_fail(-ENOENT, "%s: cannot make it: its folder does not exist", s->path);
+	return failed(s, "open it");
+}
+
 /*
  * Opens and locks the file that has the name once it is locked: another process may have replaced
  * or removed it meanwhile. A descriptor, or an error.
@@ -292,7 +309,7 @@ static int open_locked(const struct history_store *s)
 		struct stat opened, named;
 
 		if (fd < 0)
-			return failed(s, "open it");
+			return failed_to_open(s);
 		err = lock(s, fd, LOCK_EX);
 		if (!err && fstat(fd, &opened))
 			err = failed(s, "look at it");

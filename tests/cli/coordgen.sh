@@ -50,15 +50,30 @@ else
 	not_ok "an answer that the store has takes fewer steps" "$(cat "$scratch/first" "$scratch/second")"
 fi
 [ -s "$XDG_STATE_HOME/vnpu/mail.history" ] && ok "a store has its place" || not_ok "a store has its place"
-printf 'no store at all, but as long as a header' >"$scratch/broken.history"
-run "${cli[@]}" --temp 0 --history "$scratch/broken.history" -p "$prompt"
-if [ $rc -eq 0 ] && [ "$(wc -l <"$scratch/err")" -eq 1 ] && grep -q "^llm-cli: warning: no history: .*broken.history" "$scratch/err"; then
-	ok "a broken store is named in one line, and generation goes on"
-else
-	not_ok "a broken store is named in one line, and generation goes on" "$(outcome llm-cli)"
-fi
-same "without the broken store the text is the same" "$first" "$(<"$scratch/out")"
-same "a broken store is left alone" "$(<"$scratch/broken.history")" 'no store at all, but as long as a header'
+printf 'no store at all, but as long as a header' >"$scratch/text"
+mkdir "$scratch/folder" && mkfifo "$scratch/fifo" && head -c -1 "$XDG_STATE_HOME/vnpu/mail.history" >"$scratch/broken"
+printf x >>"$scratch/broken"
+# warns NAME STORE PATTERN: the text is that with a store, and one line says what matches (extended).
+warns() {
+	run "${cli[@]}" --temp 0 --history "$2" --draft sam -p "$prompt"
+	if [ $rc -eq 0 ] && [ "$(wc -l <"$scratch/err")" -eq 1 ] && grep -Eq "^llm-cli: warning: --history: $2: $3\$" "$scratch/err"; then
+		ok "$1 is named in one line"
+	else
+		not_ok "$1 is named in one line" "$(outcome llm-cli)"
+	fi
+	same "$1: the text is the same" "$first" "$(<"$scratch/out")"
+}
+warns "a text" "$scratch/text" "is another file, no history store: name another; the text is generated without it"
+same "a text is left alone" "$(<"$scratch/text")" 'no store at all, but as long as a header'
+warns "a broken store" "$scratch/broken" "a broken history: the answer at byte [0-9]+; remove it; the text is generated without it"
+warns "a folder" "$scratch/folder" "is a folder: name a file in it; the text is generated without it"
+warns "a FIFO" "$scratch/fifo" "is no regular file, as a history store is; the text is generated without it"
+warns "a device" /dev/null "is no regular file, as a history store is; the text is generated without it"
+warns "a folder that does not exist" "$scratch/no/store" "cannot make it: its folder does not exist; the text is complete, but not kept"
+: >"$scratch/empty"
+passes "an empty file becomes a store" "${cli[@]}" --temp 0 --history "$scratch/empty" -p "$prompt"
+same "with its answer" "$(head -c 8 "$scratch/empty")" VNPUHIST
+refuses "a store without a name" 2 "--history: a store has a name" "${cli[@]}" -p x --history ""
 
 refuses "a history without drafts" 2 "--history.*--draft none" "${cli[@]}" -p x --history mail --draft none
 refuses "a context that is missing" 1 "nowhere" "${cli[@]}" -p x --context "$scratch/nowhere"

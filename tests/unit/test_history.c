@@ -230,7 +230,7 @@ static void an_unfinished_answer_is_passed_over(void **state)
 	}
 	for (size_t cut = 1; cut < ends[0]; cut++) {
 		write_file(bytes, cut);
-		check_refused(&s, -EINVAL, "no history");
+		check_refused(&s, -EINVAL, "is another file, no history store");
 	}
 	write_file(bytes, 0);
 	check_answers(&s, 0, 0);
@@ -303,14 +303,18 @@ static void what_is_no_store_is_refused(void **state)
 	struct history_store s = store_of(path, HISTORY_TOKENS);
 
 	write_file((const uint8_t *)"some notes of mine, which are longer than a header\n", 51);
-	check_refused(&s, -EINVAL, "no history");
+	check_refused(&s, -EINVAL, "is another file, no history store");
 	unlink(path);
 	assert_int_equal(mkfifo(path, 0600), 0);
-	check_refused(&s, -EINVAL, "no file");
+	check_refused(&s, -EINVAL, "is no regular file");
+	unlink(path);
+	assert_int_equal(mkdir(path, 0700), 0);
+	check_refused(&s, -EISDIR, "is a folder: name a file in it");
+	rmdir(path);
 	s = store_of("/nowhere/at/all", HISTORY_TOKENS);
 	check_answers(&s, 0, 0);
 	assert_int_equal(store_answer(&s, 1), -ENOENT);
-	assert_non_null(strstr(llm_error(), "/nowhere/at/all"));
+	assert_non_null(strstr(llm_error(), "/nowhere/at/all: cannot make it: its folder does"));
 }
 
 static void names_are_files_of_the_state_folder(void **state)

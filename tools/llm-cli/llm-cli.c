@@ -172,6 +172,8 @@ static int parse_options(int argc, char **argv, struct cli_options *o, int *stat
 		*status = tool_usage("no model: give one with -m FILE");
 	else if (!o->prompt == !o->file)
 		*status = tool_usage("give a prompt with one of -p TEXT and -f FILE");
+	else if (o->history && !*o->history)
+		*status = tool_usage("--history: a store has a name, or a path");
 	else if (o->history && o->engine.choices.draft == LLM_DRAFT_NONE)
 		*status = tool_usage("--history: nothing is drafted with --draft none");
 	/* Where there is something to draft from, it helps. */
@@ -257,16 +259,17 @@ static int write_token(void *ud, const struct llm_generated *token)
 	       stop_seen(out->stop, token->text, token->text_bytes);
 }
 
-/* Says once why there is no history, if there should be one: before the prompt, or after an answer
- * that could not be stored. */
-static void warn_of_history(const struct llm_drafter *drafter)
+/* Says once why there is no history, if there should be one, and what becomes of the text: before
+ * the prompt, or after an answer that could not be stored. */
+static void warn_of_history(const struct llm_drafter *drafter, const char *text)
 {
 	static bool warned;
 	struct llm_drafter_stats stats;
 
 	llm_drafter_stats(drafter, &stats);
 	if (*stats.history_error && !warned)
-		fprintf(stderr, "llm-cli: warning: no history: %s\n", stats.history_error);
+		fprintf(stderr, "llm-cli: warning: --history: %s; the text %s\n",
+			stats.history_error, text);
 	warned |= *stats.history_error;
 }
 
@@ -280,7 +283,7 @@ static int make_drafter(const struct cli_options *o, struct llm_engine *engine,
 		return 0;
 	if (llm_drafter_create(engine, &opts, drafter))
 		return tool_fail("%s", llm_error());
-	warn_of_history(*drafter);
+	warn_of_history(*drafter, "is generated without it");
 	return 0;
 }
 
@@ -316,7 +319,7 @@ static int generate(struct cli_output *out, struct llm_session *s, struct llm_sa
 			"one\n",
 			n_ctx);
 	if (drafter)
-		warn_of_history(drafter);
+		warn_of_history(drafter, "is complete, but not kept");
 	return status;
 }
 
