@@ -278,7 +278,7 @@ enum llm_switching {
 /* Where generation takes guesses of the next tokens from, which the model verifies together
  * (CoordGen; llm_drafter_create()). The tokens are the same with all. */
 enum llm_draft {
-	/* None; llm-cli with a context or a history: COORDGEN */
+	/* None; llm-cli with a context or a history, llm-bench with tasks: COORDGEN */
 	LLM_DRAFT_AUTO = 0,
 	LLM_DRAFT_NONE, /* one token after another */
 	LLM_DRAFT_PLD, /* what followed in the session's tokens: prompt lookup (2.2) */

@@ -99,6 +99,10 @@ for r in rows:
 mean = lambda d: sum(r['accepted_per_step'] for r in rows if r['draft'] == d)
 assert mean('coordgen') > mean('pld')
 " "$scratch/tasks"
+passes "tasks without a choice of drafts" "${bench[@]}" --tasks "$tasks" --clock virtual
+true_in_python "have all of them" "
+drafted = [[(r['task'], r['accepted_per_step']) for r in json.load(open(f)) if r['draft'] == 'coordgen'] for f in sys.argv[1:]]
+assert len(drafted[0]) == 4 and drafted[0] == drafted[1], drafted" "$scratch/out" "$scratch/tasks"
 true_in_python "the trace has the tokens of all tasks" "
 steps = [tuple(map(int, l.split())) for l in open(sys.argv[1])]
 assert all(1 <= t <= n <= 64 for n, t in steps)

@@ -61,7 +61,8 @@ static const struct option_def options[] = {
 	{ OPT_BREAKDOWN, "breakdown", NULL,
 	  .doc = "measure which kinds of work a token's time goes into, for json" },
 	{ OPT_TASKS, "tasks", "FILE",
-	  .doc = "measure decoding of a file's tasks with --draft, by turns with plain decoding" },
+	  .doc = "measure decoding of a file's tasks with --draft (default: coordgen), by turns "
+		 "with plain decoding" },
 	{ OPT_ACCEPTANCE, "acceptance", "FILE",
 	  .doc = "measure decoding as if a recorded share of drafts were accepted, by turns with "
 		 "plain decoding" },

@@ -91,10 +91,14 @@ static int add_config(struct bench *b, const struct bench_config *config)
 	if (!configs)
 		return tool_fail("no memory for %zu engines", b->n_configs + 1);
 	b->configs = configs;
+	configs[b->n_configs] = *config;
+	/* Tasks have something to draft from. */
+	if (b->args->tasks.n && config->opts.choices.draft == LLM_DRAFT_AUTO)
+		configs[b->n_configs].opts.choices.draft = LLM_DRAFT_COORDGEN;
 	b->unused &= engine_unused(&config->opts);
 	if (llm_options_check(&config->opts))
 		return tool_usage("%s", llm_error());
-	configs[b->n_configs++] = *config;
+	b->n_configs++;
 	return 0;
 }
 
