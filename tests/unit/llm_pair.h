@@ -3,6 +3,9 @@
 #ifndef LLM_PAIR_H
 #define LLM_PAIR_H
 
+#include <errno.h>
+
+#include "arch.h"
 #include "llm_open.h"
 #include "tiny_random.h"
 
@@ -36,18 +39,81 @@ static inline struct llm_options options_of(enum llm_placement placement, enum l
 	};
 }
 
-static inline void pair_create(struct pair *p, const char *arch, struct llm_options *o)
+/* One of all architectures that the runtime knows; the next call overwrites its name. */
+static inline const char *any_arch(void)
 {
-	const struct tiny_config config = tiny_any(arch, MAX_TOKENS, 2, 32 * any(1, 2), 4);
+	static char name[32];
+	const char *at = llm_arch_names();
+	unsigned int n = 1;
+
+	for (const char *c = at; (c = strchr(c, ',')); c++)
+		n++;
+	for (unsigned int skipped = any(0, n - 1); skipped; skipped--)
+		at = strchr(at, ',') + strlen(", ");
+	snprintf(name, sizeof(name), "%.*s", (int)strcspn(at, ","), at);
+	return name;
+}
+
+/* A model of an architecture, with what it alone may have. */
+static inline struct tiny_config pair_config(const char *arch)
+{
+	const struct tiny_arch *a = tiny_arch_of(arch);
+	unsigned int step = a->window_step > a->no_rope_step ? a->window_step : a->no_rope_step;
+	struct tiny_config c =
+		tiny_any(a->name, MAX_TOKENS, step > 2 ? step : 2, 32 * any(1, 2), 4);
+
+	assert_string_equal(a->name, arch);
+	if (a->window_step)
+		c.window = any(0, 1) ? any(1, 40) : any(1, MAX_TOKENS);
+	if (a->layer_norm) {
+		c.bias = any(0, 1);
+		c.all_biases = any(0, 1);
+		c.rot_dim = c.head_dim / 2;
+	}
+	if (!strcmp(arch, "llama")) {
+		c.bias = any(0, 1);
+		c.rope_factors = any(0, 1);
+	}
+	if (!strcmp(arch, "phi3") && any(0, 1)) {
+		c.longrope = 1.25;
+		c.n_ctx_orig = 32 * any(1, 2 * MAX_TOKENS / 32);
+	}
+	if (!strcmp(arch, "qwen2") && any(0, 1)) {
+		c.yarn = 4;
+		c.n_ctx_orig = MAX_TOKENS / 4;
+	}
+	return c;
+}
+
+/* Returns whether the placement runs the model of this architecture; if not, it says what to do. */
+static inline bool pair_open(struct pair *p, const char *arch, struct llm_options *o)
+{
+	const struct tiny_config config = pair_config(arch);
+	int err;
 
 	tiny_create(&p->t, &config, random_u64(&seed_state));
-	tiny_write(&p->t);
-	p->n_vocab = config.n_vocab;
+	o->model = tiny_write(&p->t);
+	err = llm_engine_open(o, &p->engine);
+	if (!err)
+		return true;
+	if (err != -ENOTSUP || !strstr(llm_error(), "choose "))
+		fail_msg("%s: %s", arch, llm_error());
+	tiny_free(&p->t);
+	return false;
+}
+
+/* @arch NULL: any that the placement runs. */
+static inline void pair_create(struct pair *p, const char *arch, struct llm_options *o)
+{
+	while (!pair_open(p, arch ? arch : any_arch(), o))
+		if (arch)
+			fail_msg("%s", llm_error());
+	print_message("%s, placement %s\n", p->t.c.arch,
+		      llm_choice_name(LLM_CHOICE_PLACEMENT, o->choices.placement));
+	p->n_vocab = p->t.c.n_vocab;
 	p->bound = 0;
 	for (int i = 0; i < MAX_TOKENS; i++)
-		p->ids[i] = (int32_t)any(0, config.n_vocab - 1);
-	o->model = p->t.path;
-	p->engine = open_engine(o);
+		p->ids[i] = (int32_t)any(0, p->n_vocab - 1);
 	p->s = new_session(p->engine, MAX_TOKENS);
 	p->plain = new_session(p->engine, MAX_TOKENS);
 }
@@ -58,13 +124,6 @@ static inline void pair_free(struct pair *p)
 	llm_session_free(p->plain);
 	llm_engine_close(p->engine);
 	tiny_free(&p->t);
-}
-
-static inline const char *any_arch(void)
-{
-	static const char *const archs[] = { "llama", "qwen2", "qwen3" };
-
-	return archs[any(0, 2)];
 }
 
 static inline void expect_same(const struct pair *p, const float *got, const float *want,

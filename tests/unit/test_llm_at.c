@@ -153,7 +153,7 @@ static void check_placement(enum llm_placement placement, enum llm_graphs graphs
 
 		o.choices.graphs = graphs;
 		o.profile = profile;
-		pair_create(&p, any_arch(), &o);
+		pair_create(&p, NULL, &o);
 		check_prompt(&p, i && any(0, 3) ? any(2, 200) : any(1, 2) * i + 1, percents[i]);
 		pair_free(&p);
 	}

@@ -44,7 +44,7 @@ static inline struct tiny_config tiny_any(const char *arch, unsigned int n_ctx, 
 		.rope_scale = 1,
 		.freq_base = 10000,
 		.bias = !strncmp(arch, "qwen2", 5),
-		.head_norms = !strncmp(arch, "qwen3", 5),
+		.head_norms = !strncmp(arch, "qwen3", 5) || !strcmp(arch, "gemma3"),
 		.untied = any(0, 1),
 	};
 
