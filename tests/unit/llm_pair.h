@@ -5,7 +5,6 @@
 
 #include <errno.h>
 
-#include "arch.h"
 #include "llm_open.h"
 #include "tiny_random.h"
 
@@ -39,37 +38,13 @@ static inline struct llm_options options_of(enum llm_placement placement, enum l
 	};
 }
 
-/* One of all architectures that the runtime knows; the next call overwrites its name. */
-static inline const char *any_arch(void)
-{
-	static char name[32];
-	const char *at = llm_arch_names();
-	unsigned int n = 1;
-
-	for (const char *c = at; (c = strchr(c, ',')); c++)
-		n++;
-	for (unsigned int skipped = any(0, n - 1); skipped; skipped--)
-		at = strchr(at, ',') + strlen(", ");
-	snprintf(name, sizeof(name), "%.*s", (int)strcspn(at, ","), at);
-	return name;
-}
-
-/* A model of an architecture, with what it alone may have. */
+/* A model of an architecture, with all kinds of its layers, and RoPE that it alone may have. */
 static inline struct tiny_config pair_config(const char *arch)
 {
 	const struct tiny_arch *a = tiny_arch_of(arch);
 	unsigned int step = a->window_step > a->no_rope_step ? a->window_step : a->no_rope_step;
-	struct tiny_config c =
-		tiny_any(a->name, MAX_TOKENS, step > 2 ? step : 2, 32 * any(1, 2), 4);
+	struct tiny_config c = tiny_any(arch, MAX_TOKENS, step > 2 ? step : 2, 32 * any(1, 2), 4);
 
-	assert_string_equal(a->name, arch);
-	if (a->window_step)
-		c.window = any(0, 1) ? any(1, 40) : any(1, MAX_TOKENS);
-	if (a->layer_norm) {
-		c.bias = any(0, 1);
-		c.all_biases = any(0, 1);
-		c.rot_dim = c.head_dim / 2;
-	}
 	if (!strcmp(arch, "llama")) {
 		c.bias = any(0, 1);
 		c.rope_factors = any(0, 1);
@@ -105,7 +80,7 @@ static inline bool pair_open(struct pair *p, const char *arch, struct llm_option
 /* @arch NULL: any that the placement runs. */
 static inline void pair_create(struct pair *p, const char *arch, struct llm_options *o)
 {
-	while (!pair_open(p, arch ? arch : any_arch(), o))
+	while (!pair_open(p, arch ? arch : tiny_any_arch(true), o))
 		if (arch)
 			fail_msg("%s", llm_error());
 	print_message("%s, placement %s\n", p->t.c.arch,

@@ -212,10 +212,8 @@ static void check_memory(const struct llm_cold_stats *c, const struct llm_engine
 
 static void times_add_up_on_the_wall_clock(void **state)
 {
-	static const char *const archs[] = { "llama", "qwen2", "qwen3" };
-
 	for (int i = 0; i < 24; i++) {
-		const struct tiny_config config_of = config(archs[i % 3]);
+		const struct tiny_config config_of = config(tiny_any_arch(false));
 		unsigned int n = any(0, 3) ? any(2, 200) : 1;
 		struct llm_session_stats stats;
 		struct llm_cold_stats c;
@@ -276,10 +274,8 @@ static struct llm_cold_stats start_of(const struct llm_options *o, unsigned int 
 
 static void a_dry_run_has_the_same_times(void **state)
 {
-	static const char *const archs[] = { "llama", "qwen2", "qwen3" };
-
 	for (int i = 0; i < 24; i++) {
-		const struct tiny_config config_of = config(archs[i % 3]);
+		const struct tiny_config config_of = config(tiny_any_arch(false));
 		unsigned int n = any(0, 3) ? any(2, 200) : 1;
 		struct llm_cold_stats real, dry;
 		struct llm_options o;

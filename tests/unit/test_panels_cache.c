@@ -56,9 +56,8 @@ static void enter(struct room *r, enum llm_quantize_type type, enum llm_weights 
 {
 	static const enum llm_placement places[] = { LLM_PLACE_NPU, LLM_PLACE_FINE,
 						     LLM_PLACE_LINEAR };
-	static const char *const archs[] = { "llama", "qwen2", "qwen3" };
 
-	r->shape = tiny_any(archs[any(0, 2)], MAX_TOKENS, any(2, 4), 64, any(2, 6));
+	r->shape = tiny_any(tiny_any_arch(false), MAX_TOKENS, any(2, 4), 64, any(2, 6));
 	strcpy(r->folder, "/tmp/test_panels_cache-XXXXXX");
 	assert_non_null(mkdtemp(r->folder));
 	snprintf(r->model, sizeof(r->model), "%s/m.gguf", r->folder);

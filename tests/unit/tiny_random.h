@@ -9,6 +9,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "arch.h"
 #include "tiny_model.h"
 
 static uint64_t seed_state;
@@ -27,6 +28,28 @@ static inline int tiny_setup(void **state)
 	seed_state = seed ? strtoull(seed, NULL, 0) : (uint64_t)time(NULL);
 	printf("TEST_SEED=%llu\n", (unsigned long long)seed_state);
 	return 0;
+}
+
+/* One of all architectures that the runtime knows, or of those without experts. */
+static inline const char *tiny_any_arch(bool experts)
+{
+	const struct tiny_arch *a;
+	char name[32];
+
+	do {
+		const char *at = llm_arch_names();
+		unsigned int n = 1;
+
+		for (const char *c = at; (c = strchr(c, ',')); c++)
+			n++;
+		for (unsigned int skipped = any(0, n - 1); skipped; skipped--)
+			at = strchr(at, ',') + strlen(", ");
+		snprintf(name, sizeof(name), "%.*s", (int)strcspn(at, ","), at);
+	} while (!experts && strstr(name, "moe"));
+	a = tiny_arch_of(name);
+	if (strcmp(a->name, name) != 0)
+		abort(); /* tiny_arch.h lacks it */
+	return a->name;
 }
 
 /* A model of any small size, for contexts of @n_ctx tokens. @ffs: 64 values of the feed-forward
@@ -59,6 +82,13 @@ static inline struct tiny_config tiny_any(const char *arch, unsigned int n_ctx, 
 	c.rot_dim = c.head_dim;
 	c.n_ff = 64 * ffs;
 	c.n_vocab = 16 * any(20, 40);
+	if (tiny_arch_of(arch)->window_step)
+		c.window = any(0, 1) ? any(1, 40) : any(1, n_ctx);
+	if (tiny_arch_of(arch)->layer_norm) {
+		c.bias = any(0, 1);
+		c.all_biases = any(0, 1);
+		c.rot_dim = c.head_dim / 2;
+	}
 	return c;
 }
 
