@@ -6,8 +6,9 @@
  *
  * Few rows, limited by memory: the numbers u are unpacked in registers, for up to four rows at a
  * time, and are vpdpbusd's unsigned operand. A group's sums start at -zero times the sum of its
- * activations, are multiplied by its integer scales and added up for a block. A panel's units of 32
- * k are read in turn with those of other panels, as MATMUL_W4's groups are (kernels_w4_avx512.c).
+ * activations, are multiplied by its integer scales and added up for a block. With one row a
+ * panel's units of 32 k are read in turn with those of other panels, as MATMUL_W4's groups are
+ * (kernels_w4_avx512.c); where one place is read fastest, kq_ahead() prefetches.
  *
  * More rows: a block of half a panel, 32 channels, is unpacked to signed numbers in L1 and
  * multiplied with all rows, six at a time, whose activations are biased to unsigned bytes. Per
@@ -39,9 +40,18 @@ struct kq_pass {
 	const int16_t *sum; /* at distances of VNPU_MAX_K_I8 / 16 */
 	int32_t (*acc)[VNPU_PANEL_N];
 	float (*c)[VNPU_PANEL_N];
+	bool first; /* of the passes of a block */
 };
 
 #define KQ_SUM(p, r, g) ((p)->sum + (size_t)(r) * (VNPU_MAX_K_I8 / 16) + (g))
+
+/* Asks for what follows @lines lines at distances of a quad of all channels, from some places. */
+KQ_INLINE void kq_lines_ahead(const uint8_t *line, const uint32_t lines, const int streams)
+{
+#pragma GCC unroll 8
+	for (uint32_t i = 0; i < lines; i++)
+		stream_ahead(line + (size_t)i * 256, streams);
+}
 
 /* Adds unit @unit of a block, 32 k, to acc; @k0: the block's. */
 KQ_INLINE void kq_unit(const uint32_t rows, const struct vnpu_kq_form f, const int streams,
@@ -56,9 +66,10 @@ KQ_INLINE void kq_unit(const uint32_t rows, const struct vnpu_kq_form f, const i
 
 #pragma GCC unroll 4
 	for (i = 0; i < 4; i++) {
-#pragma GCC unroll 8
-		for (quad = 0; quad < f.bits; quad++)
-			stream_ahead(numbers + (quad * 4 + i) * 64, streams);
+		if (streams != STREAM_DIRECT)
+			kq_lines_ahead(numbers + i * 64, f.bits, streams);
+		else if (p->first && i % 2 == 0)
+			kq_ahead(b, f, unit * 2 + i / 2, f.block / 16);
 		g = unit * (32 / f.group);
 		pairs = kq_pairs(b->scale, g / 2, i * 16);
 #pragma GCC unroll 4
@@ -129,11 +140,12 @@ KQ_INLINE void kq_small(const uint32_t rows, const struct vnpu_kq_form f, const 
 	int32_t sum;
 	__m512 c;
 
+	if (streams == STREAM_DIRECT && p->first)
+		kq_ahead(b, f, 0, 1);
 #pragma GCC unroll 4
 	for (i = 0; i < 4; i++) {
-#pragma GCC unroll 8
-		for (quad = 0; quad < f.bits; quad++)
-			stream_ahead(b->numbers + (quad * 4 + i) * 64, streams);
+		if (streams != STREAM_DIRECT)
+			kq_lines_ahead(b->numbers + i * 64, f.bits, streams);
 #pragma GCC unroll 4
 		for (r = 0; r < rows; r++)
 			s[r] = f.mins ? _mm512_setzero_si512()
@@ -170,7 +182,8 @@ KQ_INLINE void kq_blocks(const uint32_t rows, const struct vnpu_kq_form f, const
 
 	for (i = 0; i < panels; i++) {
 		b[i] = kq_block(w + i * panel_bytes, f);
-		for (const uint8_t *line = b[i].d; line < b[i].numbers; line += 64)
+		for (const uint8_t *line = b[i].d; streams != STREAM_DIRECT && line < b[i].numbers;
+		     line += 64)
 			stream_ahead(line, streams);
 	}
 	if (f.block == 32) {
@@ -246,8 +259,8 @@ static void kq_few(const struct fw_matmul_kq *t, struct kq_few *s)
 				rows = kq_pass_rows(t->m - m);
 				for (i = 0; i < panels; i++)
 					pass[i] = (struct kq_pass){ t->a + m * t->lda, t->lda,
-								    s->sum[m], s->acc[i],
-								    s->c[i] + m };
+								    s->sum[m],	       s->acc[i],
+								    s->c[i] + m,       m == 0 };
 				blocks[rows / 2](pass, w, panel_bytes, panels, k0);
 			}
 		}

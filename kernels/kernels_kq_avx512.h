@@ -36,6 +36,29 @@ KQ_INLINE __m512 kq_f16(const uint8_t *halves, uint32_t n)
 			   : _mm512_and_si512(moved, mask);                              \
 	} while (0)
 
+/*
+ * Distances of prefetches where weights are read from one place, from memory into L2 and from there
+ * into L1, whose few buffers would wait for memory.
+ */
+#define KQ_FAR 12288
+#define KQ_NEAR 4096
+
+/*
+ * Asks for what follows part @part of @parts of a block. In short bursts and in order, whatever the
+ * order of use, which is that of planes: with the requests spread evenly among the uses, a core of
+ * Zen 4 read two rows' Q6_K at 8 GB/s; like this at 24.
+ */
+KQ_INLINE void kq_ahead(const struct kq_block *b, const struct vnpu_kq_form f, uint32_t part,
+			const uint32_t parts)
+{
+	const uint32_t lines = (uint32_t)vnpu_kq_block_bytes(f) / 64;
+
+	for (uint32_t i = part * lines / parts; i < (part + 1) * lines / parts; i++) {
+		_mm_prefetch(b->d + i * 64 + KQ_FAR, _MM_HINT_T1);
+		_mm_prefetch(b->d + i * 64 + KQ_NEAR, _MM_HINT_T0);
+	}
+}
+
 /* The planes of 16 channels and 32 k, as far as they have been read. */
 struct kq_planes {
 	__m512i p4, p2, p1;
