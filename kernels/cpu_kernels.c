@@ -94,6 +94,7 @@ const struct cpu_kernels cpu_kernels_generic = {
 	.matmul = matmul_generic,
 	.quant = quant_generic,
 	.exp = exp_all,
+	.sum_exp = sum_exp,
 	.range = range,
 	.block_max = block_max,
 	.count_from = count_from,

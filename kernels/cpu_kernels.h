@@ -36,6 +36,9 @@ struct cpu_kernels {
 	/* p = exp((x - max) / temperature), 0 if it is below 1e-307 or x is a NaN; returns their
 	 * sum. No x is above max, a finite number. */
 	double (*exp)(double *p, const float *x, size_t n, float max, float temperature);
+	/* The sum of exp(x - max), each within 4e-7 (1 + max - x) of itself; NaNs count nothing. No
+	 * x is above max, a finite number. A quarter of what exp() takes. */
+	double (*sum_exp)(const float *x, size_t n, float max);
 	/* The smallest and the greatest number except NaNs; INFINITY, -INFINITY: there is none. */
 	void (*range)(float *least, float *most, const float *x, size_t n);
 	/* The greatest of each CPU_KERNELS_BLOCK values in a row, as range(). */

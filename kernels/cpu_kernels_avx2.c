@@ -123,6 +123,7 @@ const struct cpu_kernels cpu_kernels_avx2 = {
 	.matmul = matmul,
 	.quant = quant,
 	.exp = exp_all,
+	.sum_exp = sum_exp,
 	.range = range,
 	.block_max = block_max,
 	.count_from = count_from,

@@ -6,7 +6,7 @@
  *
  * exp(x) = 2^n exp(r) with n = round(x / ln 2) and |r| <= ln(2) / 2, where ln 2 is subtracted in
  * two parts and exp(r) is a polynomial of degree 10. Its results are off by a few units in the last
- * place.
+ * place. A sum of many is computed as floats where nothing but its size counts: sum_exp().
  */
 #include <math.h>
 #include <string.h>
@@ -143,6 +143,64 @@ static inline __attribute__((always_inline)) vocab_f vocab_load(const float *x)
 
 	memcpy(&v, x, sizeof(v));
 	return v;
+}
+
+/* Rounds to an integer, as EXP_ROUND. */
+#define EXP2_ROUND 0x1.8p23f
+/* 2^t is normal from here on. */
+#define EXP2_LEAST -126.0f
+
+/* 2^t for t <= 0: 2^n 2^f with |f| <= 1/2, whose polynomial of degree 5 is exact at 0 and else off
+ * by 2e-7 at most. Below EXP2_LEAST, and for a NaN, it is 2^EXP2_LEAST. */
+static inline __attribute__((always_inline)) vocab_f exp2_vf(vocab_f t)
+{
+	static const float c[] = { 0x1.5f63a4p-10f, 0x1.3d0060p-7f, 0x1.c6ae6ep-5f,
+				   0x1.ebf97ep-3f,  0x1.62e432p-1f, 1 };
+	vocab_f n, f, y = (vocab_f){ 0 } + c[0];
+
+	t = vocab_greater(t, (vocab_f){ 0 } + EXP2_LEAST);
+	n = t + EXP2_ROUND;
+	f = t - (n - EXP2_ROUND);
+#pragma GCC unroll 8
+	for (unsigned int i = 1; i < sizeof(c) / sizeof(c[0]); i++)
+		y = y * f + c[i];
+	/* The integer is in the last bits of n; it is added to the exponent. */
+	return (vocab_f)((vocab_i)y + ((vocab_i)n << 23));
+}
+
+#define SUM_LANES 16
+/* Values in a row that are added up as floats. */
+#define SUM_PART 256
+
+static double sum_exp(const float *x, size_t n, float max)
+{
+	double sum = 0;
+
+	for (size_t i = 0; i < n;) {
+		size_t end = n - i < SUM_PART ? n : i + SUM_PART;
+		vocab_f sums[SUM_LANES / VOCAB_LANES] = { 0 };
+		float lane[SUM_LANES], last[SUM_LANES];
+
+		for (; i < end; i += SUM_LANES) {
+			const float *from = x + i;
+
+			if (end - i < SUM_LANES) {
+				for (unsigned int l = 0; l < SUM_LANES; l++)
+					last[l] = i + l < end ? x[i + l] : -INFINITY;
+				from = last;
+			}
+#pragma GCC unroll 4
+			for (unsigned int v = 0; v < SUM_LANES / VOCAB_LANES; v++)
+				sums[v] += exp2_vf((vocab_load(from + v * VOCAB_LANES) - max) *
+						   0x1.715476p0f);
+		}
+		memcpy(lane, sums, sizeof(lane));
+		for (unsigned int half = SUM_LANES / 2; half; half /= 2)
+			for (unsigned int l = 0; l < half; l++)
+				lane[l] += lane[l + half];
+		sum += (double)lane[0];
+	}
+	return sum;
 }
 
 /* NaNs are skipped: they are neither above nor below. */

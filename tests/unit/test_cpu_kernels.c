@@ -287,6 +287,36 @@ static void test_the_exp_of_the_greatest_logit_is_1_and_of_one_far_below_0(void 
 	}
 }
 
+static void test_sums_of_exp_are_the_same_in_all_sets_and_close_to_libm(void **s)
+{
+	for (int round = 0; round < 200; round++) {
+		unsigned int n = random_in(1, 3000);
+		float *x = random_logits(n), max = -INFINITY;
+		double want = 0, bound = 0, sum = 0;
+
+		for (unsigned int i = 0; i < n; i++)
+			max = x[i] > max ? x[i] : max;
+		for (unsigned int i = 0; i < n; i++) {
+			double below = (double)max - (double)x[i];
+
+			if (random_in(0, 20) == 0 && x[i] < max)
+				x[i] = random_in(0, 1) ? NAN : -INFINITY;
+			else
+				want += exp(-below), bound += exp(-below) * 4e-7 * (1 + below);
+		}
+		for_each_set(set)
+		{
+			double got = set->sum_exp(x, n, max);
+
+			if (set == sets_[0])
+				sum = got;
+			assert_true(got == sum);
+			check_close(set, "sum of exp", got, want, bound + n * 0x1p-126);
+		}
+		free(x);
+	}
+}
+
 static void test_ranges_and_counts_skip_nans(void **s)
 {
 	for (int round = 0; round < 200; round++) {
@@ -357,6 +387,7 @@ int main(void)
 		cmocka_unit_test(test_quantisation_refuses_nan_and_infinity),
 		cmocka_unit_test(test_exp_is_the_same_in_all_sets_and_close_to_libm),
 		cmocka_unit_test(test_the_exp_of_the_greatest_logit_is_1_and_of_one_far_below_0),
+		cmocka_unit_test(test_sums_of_exp_are_the_same_in_all_sets_and_close_to_libm),
 		cmocka_unit_test(test_ranges_and_counts_skip_nans),
 		cmocka_unit_test(test_buckets_are_the_same_in_all_sets_and_in_order),
 	};
