@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "grammar.h"
 #include "json_private.h"
 #include "utf8.h"
 
@@ -227,19 +228,48 @@ static void atom(struct pattern *p)
 	}
 }
 
+/* Reads digits; false: there are none. */
+static bool count(const char **at, unsigned long *n)
+{
+	char *end;
+
+	if (!strchr("0123456789", **at) || !**at)
+		return false;
+	*n = strtoul(*at, &end, 10);
+	*at = end;
+	return true;
+}
+
+/* The length of {m}, {m,} or {m,n}; 0: refused. */
+static size_t counts(struct pattern *p)
+{
+	const char *end = p->at + 1;
+	unsigned long least = 0, most = 0;
+
+	if (!count(&end, &least))
+		refuse(p, "a repetition is {m}, {m,} or {m,n}");
+	most = least;
+	if (*end == ',') {
+		end++;
+		count(&end, &most);
+	}
+	if (*end != '}')
+		refuse(p, "a repetition is {m}, {m,} or {m,n}");
+	else if (most < least)
+		refuse(p, "a repetition whose n is less than its m");
+	else if (most > GRAMMAR_MAX_REPEATS)
+		refuse(p, "more repetitions than are supported");
+	return p->s->err ? 0 : (size_t)(end + 1 - p->at);
+}
+
 static void repetition(struct pattern *p)
 {
 	size_t n = strchr("*+?", *p->at) != NULL;
 
 	if (!*p->at)
 		return;
-	if (*p->at == '{') {
-		n = strspn(p->at + 1, "0123456789,") + 2;
-		if (p->at[n - 1] != '}' || p->at[1] == ',' || n == 2) {
-			refuse(p, "a repetition is {m}, {m,} or {m,n}");
-			return;
-		}
-	}
+	if (*p->at == '{')
+		n = counts(p);
 	fprintf(p->out, "%.*s", (int)n, p->at);
 	p->at += n;
 	/* Lazy ones match the same. */

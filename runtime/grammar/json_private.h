@@ -41,7 +41,7 @@ void schema_check(struct schema *s, struct json_object *schema, const struct sch
 /* The number of the rule of a schema, which it makes if there is none. 0 after an error. */
 unsigned int schema_rule(struct schema *s, struct json_object *schema,
 			 const struct schema_place *at);
-/* The schema that a reference names; NULL after an error. */
+/* The schema to which the references of @schema lead; NULL after an error. */
 struct json_object *schema_resolve(struct schema *s, struct json_object *schema,
 				   const struct schema_place *at);
 /* The schemas of allOf and the one that they are in as one schema, the schema's. */

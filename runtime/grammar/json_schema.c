@@ -119,8 +119,9 @@ uint64_t schema_count(struct schema *s, struct json_object *schema, const struct
 
 /* ---- references and allOf ---- */
 
-struct json_object *schema_resolve(struct schema *s, struct json_object *schema,
-				   const struct schema_place *at)
+/* The schema that the $ref of @schema names. */
+static struct json_object *follow(struct schema *s, struct json_object *schema,
+				  const struct schema_place *at)
 {
 	struct json_object *ref = schema_get(schema, "$ref"), *found = NULL;
 	const char *path = json_object_get_string(ref);
@@ -136,6 +137,21 @@ struct json_object *schema_resolve(struct schema *s, struct json_object *schema,
 	if (json_pointer_get(s->root, path + 1, &found))
 		schema_error(s, -EINVAL, at, "$ref to %s, which is not there", path);
 	return found;
+}
+
+struct json_object *schema_resolve(struct schema *s, struct json_object *schema,
+				   const struct schema_place *at)
+{
+	unsigned int steps = 0;
+
+	while (!s->err && json_object_is_type(schema, json_type_object) &&
+	       schema_get(schema, "$ref")) {
+		if (++steps > MAX_DEPTH)
+			schema_error(s, -EINVAL, at, "a $ref that leads to itself");
+		else
+			schema = follow(s, schema, at);
+	}
+	return s->err ? NULL : schema;
 }
 
 /* A property may have the name of a keyword. */
