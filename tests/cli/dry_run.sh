@@ -5,7 +5,9 @@ set -u
 . tests/cli/common.bash
 
 dry=("$bin/llm-bench" --dry-run)
-shapes=$(cd share/shapes && ls ./*.conf | sed 's|.*/||; s|\.conf$||' | paste -sd,)
+# names GREP-OPTION: of the shapes that have experts (-l) or none (-L), separated by commas
+names() { (cd share/shapes && grep "$1" '^experts' ./*.conf | sed 's|.*/||; s|\.conf$||' | paste -sd,); }
+shapes=$(names -L)
 
 passes "a dry run" "${dry[@]}" --shape llama3.2-1b --preset all -p 256 -n 4 -o json
 cp "$scratch/out" "$scratch/json"
@@ -48,6 +50,16 @@ passes "the same dry run again" "${dry[@]}" --shape llama3.2-1b --preset all -p 
 same "a dry run can be repeated to the nanosecond" "$(grep -A1 samples_ns "$scratch/out")" "$(grep -A1 samples_ns "$scratch/json")"
 passes "every shape with three presets" "${dry[@]}" --shape "$shapes" --preset cpu,gpu,npu -p 64,128,256,512,1024 -n 0 -o jsonl
 same "is one test each" "$(wc -l <"$scratch/out")" "$(($(wc -w <<<"${shapes//,/ }") * 15))"
+passes "shapes with experts" "${dry[@]}" --shape "$(names -l)" --placement cpu,fine -p 256 -n 16 -o jsonl
+true_in_python "are as large as their card says" "
+rows = [json.loads(l) for l in open(sys.argv[1])]
+assert len(rows) == 4 and {r['model_type'] for r in rows} == {'qwen1.5-moe-a2.7b'}
+fine = {r['n_prompt']: r for r in rows if r['placement'] == 'fine'}
+# The card's 14.3 thousand million parameters, of which a token takes 2.7.
+assert 14e9 < fine[0]['model_n_params'] < 14.6e9, fine[0]['model_n_params']
+assert 2.6e9 < fine[0]['model_n_params_active'] < 2.8e9, fine[0]['model_n_params_active']
+assert fine[256]['avg_ts'] > fine[0]['avg_ts'], fine
+" "$scratch/out"
 for profile in share/profiles/*.conf; do
 	passes "profile $profile" "${dry[@]}" --shape qwen2.5-0.5b --profile "$profile" -p 64 -n 0
 done

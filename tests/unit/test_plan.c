@@ -272,6 +272,7 @@ static void test_all_shapes_are_read_and_have_their_models_size(void **state)
 		{ "llama3.2-1b", 1.24 },
 		{ "internlm2-1.8b", 1.89 },
 		{ "qwen1.5-1.8b", 1.84 },
+		{ "qwen1.5-moe-a2.7b", 14.3 },
 		{ "gemma-2b", 2.51 },
 		{ "phi2-2.7b", 2.78 },
 		{ "phi3-3.8b", 3.82 },
