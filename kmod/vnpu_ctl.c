@@ -75,31 +75,58 @@ static int vnpu_ctl_check(const struct vnpu_ctl_add_dev *args)
 	return 0;
 }
 
-/* Open the device's firmware fd; its number is copied to the caller before it is installed. */
-static int vnpu_ctl_open(struct vnpu_device *vdev, void __user *user, void *args, size_t size,
-			 s32 *fw_fd)
+/* Make the device's firmware fd, for vnpu_ctl_return(). */
+static int vnpu_ctl_open(struct vnpu_device *vdev, s32 *fw_fd, struct file **file)
 {
-	int fd = get_unused_fd_flags(O_CLOEXEC);
-	struct file *file;
+	*fw_fd = get_unused_fd_flags(O_CLOEXEC);
+	if (*fw_fd < 0)
+		return *fw_fd;
+	*file = vnpu_fw_session_create(vdev);
+	if (!IS_ERR(*file))
+		return 0;
+	put_unused_fd(*fw_fd);
+	return PTR_ERR(*file);
+}
 
-	if (fd < 0)
-		return fd;
-	*fw_fd = fd;
-	file = ERR_PTR(-EFAULT);
-	if (!copy_to_user(user, args, size))
-		file = vnpu_fw_session_create(vdev);
-	if (IS_ERR(file)) {
-		put_unused_fd(fd);
-		return PTR_ERR(file);
+/* Copy the results to the caller, then install the fd. Without them the session ends. */
+static int vnpu_ctl_return(void __user *user, const void *args, size_t size, s32 fw_fd,
+			   struct file *file)
+{
+	if (copy_to_user(user, args, size)) {
+		put_unused_fd(fw_fd);
+		fput(file);
+		return -EFAULT;
 	}
-	fd_install(fd, file);
+	fd_install(fw_fd, file);
 	return 0;
+}
+
+static int vnpu_ctl_add_locked(struct vnpu_ctl_add_dev *args, struct file **file)
+{
+	struct vnpu_device *vdev;
+	int ret;
+
+	guard(mutex)(&vnpu_ctl_lock);
+	vdev = vnpu_device_create(args);
+	if (IS_ERR(vdev))
+		return PTR_ERR(vdev);
+	ret = xa_alloc(&vnpu_devices, &vdev->id, vdev, xa_limit_31b, GFP_KERNEL);
+	if (ret) {
+		vnpu_device_remove(vdev);
+		return ret;
+	}
+	vdev->ring.info->dev_id = vdev->id;
+	args->dev_id = vdev->id;
+	ret = vnpu_ctl_open(vdev, &args->fw_fd, file);
+	if (ret)
+		vnpu_ctl_forget(vdev);
+	return ret;
 }
 
 static int vnpu_ctl_add(struct vnpu_ctl_add_dev __user *user)
 {
 	struct vnpu_ctl_add_dev args;
-	struct vnpu_device *vdev;
+	struct file *file;
 	u32 usize;
 	int ret;
 
@@ -109,27 +136,24 @@ static int vnpu_ctl_add(struct vnpu_ctl_add_dev __user *user)
 	if (ret)
 		return ret;
 	usize = min(args.size, sizeof(args));
-	vdev = vnpu_device_create(&args);
-	if (IS_ERR(vdev))
-		return PTR_ERR(vdev);
-	ret = xa_alloc(&vnpu_devices, &vdev->id, vdev, xa_limit_31b, GFP_KERNEL);
-	if (ret) {
-		vnpu_device_remove(vdev);
-		return ret;
-	}
-	vdev->ring.info->dev_id = vdev->id;
-	args.dev_id = vdev->id;
+	ret = vnpu_ctl_add_locked(&args, &file);
 	args.abi_features &= VNPU_FW_FEATURES;
-	ret = vnpu_ctl_open(vdev, user, &args, usize, &args.fw_fd);
-	if (ret)
-		vnpu_ctl_forget(vdev);
-	return ret;
+	return ret ?: vnpu_ctl_return(user, &args, usize, args.fw_fd, file);
+}
+
+static int vnpu_ctl_attach_locked(struct vnpu_ctl_attach *args, struct file **file)
+{
+	struct vnpu_device *vdev;
+
+	guard(mutex)(&vnpu_ctl_lock);
+	vdev = xa_load(&vnpu_devices, args->dev_id);
+	return vdev ? vnpu_ctl_open(vdev, &args->fw_fd, file) : -ENOENT;
 }
 
 static int vnpu_ctl_attach(struct vnpu_ctl_attach __user *user)
 {
 	struct vnpu_ctl_attach args;
-	struct vnpu_device *vdev;
+	struct file *file;
 	int ret;
 
 	ret = vnpu_ctl_copy(&args, sizeof(args), VNPU_CTL_ATTACH_SIZE_1, user);
@@ -137,11 +161,9 @@ static int vnpu_ctl_attach(struct vnpu_ctl_attach __user *user)
 		return ret;
 	if (args.version < VNPU_FW_ABI_MIN || args.version > VNPU_FW_ABI)
 		return -EPROTO;
-	vdev = xa_load(&vnpu_devices, args.dev_id);
-	if (!vdev)
-		return -ENOENT;
+	ret = vnpu_ctl_attach_locked(&args, &file);
 	args.abi_features &= VNPU_FW_FEATURES;
-	return vnpu_ctl_open(vdev, user, &args, min(args.size, sizeof(args)), &args.fw_fd);
+	return ret ?: vnpu_ctl_return(user, &args, min(args.size, sizeof(args)), args.fw_fd, file);
 }
 
 /*
@@ -174,6 +196,7 @@ static int vnpu_ctl_del(struct vnpu_ctl_del_dev __user *user)
 		return -EFAULT;
 	if (args.flags)
 		return -EINVAL;
+	guard(mutex)(&vnpu_ctl_lock);
 	vdev = xa_load(&vnpu_devices, args.dev_id);
 	if (!vdev)
 		return -ENOENT;
@@ -181,43 +204,53 @@ static int vnpu_ctl_del(struct vnpu_ctl_del_dev __user *user)
 	return 0;
 }
 
+/* The device with the number in @args, or the next one. */
+static int vnpu_ctl_look(struct vnpu_ctl_info *args)
+{
+	unsigned long id = args->dev_id;
+	struct vnpu_device *vdev;
+
+	guard(mutex)(&vnpu_ctl_lock);
+	vdev = xa_find(&vnpu_devices, &id, U32_MAX, XA_PRESENT);
+	if (!vdev)
+		return -ENOENT;
+	*args = (struct vnpu_ctl_info){ .dev_id = id, .accel_minor = -1 };
+	memcpy(args->name, vdev->name, sizeof(args->name));
+	if (vdev->registered)
+		args->accel_minor = vdev->drm.accel->index;
+	guard(spinlock)(&vdev->lock);
+	args->epoch = vdev->epoch;
+	if (vdev->wedged)
+		args->state = VNPU_CTL_DEV_WEDGED;
+	else if (vdev->ready)
+		args->state = VNPU_CTL_DEV_READY;
+	else
+		args->state = vdev->registered ? VNPU_CTL_DEV_LOST : VNPU_CTL_DEV_NEW;
+	if (vdev->session)
+		args->fw_pid = pid_vnr(vdev->session->pid);
+	return 0;
+}
+
 static int vnpu_ctl_info(struct vnpu_ctl_info __user *user)
 {
 	struct vnpu_ctl_info args;
-	struct vnpu_device *vdev;
-	unsigned long id;
+	int ret;
 
 	if (copy_from_user(&args, user, sizeof(args)))
 		return -EFAULT;
 	if (args.pad)
 		return -EINVAL;
-	id = args.dev_id;
-	vdev = xa_find(&vnpu_devices, &id, U32_MAX, XA_PRESENT);
-	if (!vdev)
-		return -ENOENT;
-	args = (struct vnpu_ctl_info){ .dev_id = id, .accel_minor = -1 };
-	memcpy(args.name, vdev->name, sizeof(args.name));
-	if (vdev->registered)
-		args.accel_minor = vdev->drm.accel->index;
-	scoped_guard(spinlock, &vdev->lock) {
-		args.epoch = vdev->epoch;
-		if (vdev->wedged)
-			args.state = VNPU_CTL_DEV_WEDGED;
-		else if (vdev->ready)
-			args.state = VNPU_CTL_DEV_READY;
-		else
-			args.state = vdev->registered ? VNPU_CTL_DEV_LOST : VNPU_CTL_DEV_NEW;
-		if (vdev->session)
-			args.fw_pid = pid_vnr(vdev->session->pid);
-	}
-	return copy_to_user(user, &args, sizeof(args)) ? -EFAULT : 0;
+	ret = vnpu_ctl_look(&args);
+	if (!ret && copy_to_user(user, &args, sizeof(args)))
+		ret = -EFAULT;
+	return ret;
 }
 
+/* Each call takes vnpu_ctl_lock by itself, without user memory, which may make it wait for ever. */
 static long vnpu_ctl_ioctl(struct file *file, unsigned int cmd, unsigned long arg)
 {
 	void __user *user = (void __user *)arg;
 
-	guard(mutex)(&vnpu_ctl_lock);
 	/* The number of a call includes the size of its structure, as the caller was compiled. */
 	switch (cmd & ~IOCSIZE_MASK) {
 	case VNPU_CTL_ADD_DEV & ~IOCSIZE_MASK:

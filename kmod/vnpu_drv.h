@@ -3,7 +3,8 @@
  * struct vnpu_device: one virtual NPU, from ADD_DEV until its last user is gone.
  *
  * Locks, outermost first
- *   vnpu_ctl_lock        mutex, global: adding, starting, attaching and deleting devices
+ *   vnpu_ctl_lock        mutex, global: adding, starting, attaching and deleting devices. No user
+ *                        memory is accessed under it
  *   session->end_lock    mutex: the end of a session
  *   ctx->submit_lock     mutex: SUBMIT, QUEUE_CREATE and closing of one context. Held while user
  *                        memory is accessed, so never taken under mmap_lock

@@ -31,12 +31,17 @@ static void vnpu_job_tell_status(struct vnpu_queue *queue, u64 seqno, int error)
 {
 	struct drm_vnpu_queue_status *status = vnpu_status_page(queue->ctx->vdev, queue->hwq);
 	u64 old = READ_ONCE(status->completed_seqno);
+	int tries = 16;
 
 	if (error && !READ_ONCE(status->error))
 		WRITE_ONCE(status->error, -error);
-	/* Release order, and never lower: the firmware raises it in the same way. */
-	while (old < seqno && !try_cmpxchg_release(&status->completed_seqno, &old, seqno))
-		;
+	/* Release order, and never lower: the firmware raises it in the same way. One that writes
+	 * all the time does not keep the lock busy, and spoils only what it has itself. */
+	while (old < seqno && tries--)
+		if (try_cmpxchg_release(&status->completed_seqno, &old, seqno))
+			return;
+	if (old < seqno)
+		smp_store_release(&status->completed_seqno, seqno);
 }
 
 /* End the queue's oldest job. If it was in the ring, the caller has taken it out. */
@@ -156,7 +161,8 @@ void vnpu_job_advance(struct vnpu_queue *queue)
 	struct vnpu_job *job;
 
 	lockdep_assert_held(&queue->ctx->vdev->lock);
-	if (queue->killed || queue->ctx->state)
+	/* Nothing follows CTX_CLOSE, although a queue that was taken from the table may live on. */
+	if (queue->killed || queue->ctx->state || READ_ONCE(queue->ctx->closing))
 		return;
 	while (queue->done_seqno < queue->submitted_seqno) {
 		if (vnpu_queue_job(queue, queue->done_seqno + 1)->expired) {
@@ -259,8 +265,7 @@ void vnpu_job_wait_work(struct work_struct *work)
 /* The queue is killed: on return it waits for no fence any more. */
 void vnpu_job_stop_waiting(struct vnpu_queue *queue)
 {
-	cancel_work_sync(&queue->wait_work);
+	/* For good: the fence, whose reference would be dropped twice, may still signal. */
+	disable_work_sync(&queue->wait_work);
 	vnpu_job_drop_dep(queue);
-	/* The fence may have queued the work again in between; it finds nothing to do. */
-	cancel_work_sync(&queue->wait_work);
 }

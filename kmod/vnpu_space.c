@@ -104,13 +104,16 @@ int vnpu_space_commit(struct vnpu_space *space, const struct drm_vnpu_bind_op *o
 	return ret;
 }
 
-/* Remove all bindings. */
-void vnpu_space_clear(struct vnpu_space *space, struct list_head *gone)
+/* Remove bindings, at most @max. Returns whether there are more. */
+bool vnpu_space_clear(struct vnpu_space *space, struct list_head *gone, u32 max)
 {
 	struct drm_mm_node *node, *next;
 
 	drm_mm_for_each_node_safe(node, next, &space->mm) {
+		if (!max--)
+			return true;
 		drm_mm_remove_node(node);
 		list_add(&container_of(node, struct vnpu_binding, node)->link, gone);
 	}
+	return false;
 }

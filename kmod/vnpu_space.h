@@ -46,6 +46,6 @@ int vnpu_space_check(const struct vnpu_space *space, const struct drm_vnpu_bind_
 struct vnpu_binding *vnpu_space_find(struct vnpu_space *space, u64 page);
 int vnpu_space_commit(struct vnpu_space *space, const struct drm_vnpu_bind_op *ops,
 		      struct vnpu_bind_step *steps, u32 nr);
-void vnpu_space_clear(struct vnpu_space *space, struct list_head *gone);
+bool vnpu_space_clear(struct vnpu_space *space, struct list_head *gone, u32 max);
 
 #endif /* VNPU_SPACE_H */

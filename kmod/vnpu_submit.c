@@ -240,10 +240,13 @@ static int vnpu_submit_wait_syncs(struct vnpu_submit *submit)
 {
 	int ret = 0;
 
-	for (u32 i = 0; i < submit->nr_jobs && !ret; i++)
+	for (u32 i = 0; i < submit->nr_jobs && !ret; i++) {
 		for (u32 k = 0; k < submit->jobs[i].nr_syncs && !ret; k++)
 			if (!submit->jobs[i].syncs[k].signal)
 				ret = vnpu_submit_wait_sync(submit, i, &submit->jobs[i].syncs[k]);
+		/* Each wait looks through the signals of all jobs before it. */
+		cond_resched();
+	}
 	return ret;
 }
 

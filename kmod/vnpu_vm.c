@@ -129,6 +129,13 @@ int vnpu_ioctl_vm_bind(struct drm_device *drm, void *data, struct drm_file *file
 	return ret;
 }
 
+/* Returns whether there are more: a context may have millions of bindings. */
+static bool vnpu_vm_clear_some(struct vnpu_ctx *ctx, struct list_head *gone)
+{
+	guard(rwsem_write)(&ctx->vm_lock);
+	return vnpu_space_clear(&ctx->space, gone, VNPU_MAX_BINDS_PER_CALL);
+}
+
 /* Unmap everything when the context closes. */
 void vnpu_vm_clear(struct vnpu_ctx *ctx)
 {
@@ -136,12 +143,14 @@ void vnpu_vm_clear(struct vnpu_ctx *ctx)
 	LIST_HEAD(gone);
 
 	scoped_guard(mutex, &ctx->bind_lock) {
-		scoped_guard(rwsem_write, &ctx->vm_lock)
-			vnpu_space_clear(&ctx->space, &gone);
+		while (vnpu_vm_clear_some(ctx, &gone))
+			cond_resched();
 		vnpu_fw_zap(ctx->vdev, ctx->num, 0, 1ull << ctx->vdev->va_bits);
 	}
-	list_for_each_entry_safe(binding, next, &gone, link)
+	list_for_each_entry_safe(binding, next, &gone, link) {
 		vnpu_binding_free(binding);
+		cond_resched();
+	}
 }
 
 /* ---- the aperture ---- */

@@ -186,6 +186,47 @@ static void calls_of_another_type_are_unknown(void **state)
 	close(ctl);
 }
 
+static bool there_is_a_device_named(int ctl, const char *name)
+{
+	struct vnpu_ctl_info info = { 0 };
+	uint32_t next;
+
+	while (!raw_ioctl(ctl, VNPU_CTL_INFO, &info)) {
+		if (!strcmp(info.name, name))
+			return true;
+		next = info.dev_id + 1;
+		info = (struct vnpu_ctl_info){ .dev_id = next };
+	}
+	return false;
+}
+
+/* The structures are in memory that the kernel can read and not write. */
+static void a_call_whose_results_cannot_be_returned_makes_no_firmware(void **state)
+{
+	static const char name[] = "unreturned";
+	struct vnpu_ctl_attach again = { .size = sizeof(again),
+					 .version = VNPU_FW_ABI,
+					 .dev_id = lost.dev_id };
+	struct vnpu_ctl_add_dev dev = raw_fw_defaults();
+	int ctl = raw_control();
+	void *page = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	assert_ptr_not_equal(page, MAP_FAILED);
+	strcpy(dev.name, name);
+	memcpy(page, &dev, sizeof(dev));
+	mprotect(page, PAGE, PROT_READ);
+	assert_int_equal(raw_ioctl(ctl, VNPU_CTL_ADD_DEV, page), -EFAULT);
+	assert_false(there_is_a_device_named(ctl, name));
+	mprotect(page, PAGE, PROT_READ | PROT_WRITE);
+	memcpy(page, &again, sizeof(again));
+	mprotect(page, PAGE, PROT_READ);
+	assert_int_equal(raw_ioctl(ctl, VNPU_CTL_ATTACH, page), -EFAULT);
+	munmap(page, PAGE);
+	assert_int_equal(raw_ioctl(ctl, VNPU_CTL_ATTACH, &again), 0);
+	close(again.fw_fd);
+	close(ctl);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -195,6 +236,7 @@ int main(void)
 		CONTROL_TEST(a_structure_shorter_than_the_first_release_s_is_refused),
 		CONTROL_TEST(unknown_features_are_masked_and_not_refused),
 		CONTROL_TEST(calls_of_another_type_are_unknown),
+		CONTROL_TEST(a_call_whose_results_cannot_be_returned_makes_no_firmware),
 	};
 
 	return cmocka_run_group_tests_name("control", tests, NULL, NULL);

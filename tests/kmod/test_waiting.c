@@ -370,6 +370,116 @@ static void the_largest_batches_of_one_client_do_not_block_another(void **state)
 	close(h.fd);
 }
 
+/* ---- while the fence signals ---- */
+
+/* Destroys a queue, or a context, from another thread. */
+struct destroyer {
+	int fd;
+	uint32_t ctx, queue; /* queue 0: the context */
+	uint32_t *go;
+	pthread_t thread;
+};
+
+static void *destroyer_run(void *arg)
+{
+	struct destroyer *d = arg;
+
+	while (!__atomic_load_n(d->go, __ATOMIC_ACQUIRE))
+		;
+	if (d->queue)
+		raw_ioctl(d->fd, DRM_IOCTL_VNPU_QUEUE_DESTROY,
+			  &(struct drm_vnpu_queue_destroy){ .queue_id = d->queue });
+	else
+		raw_ctx_destroy(d->fd, d->ctx);
+	return NULL;
+}
+
+static void destroyer_start(struct destroyer *d)
+{
+	assert_int_equal(pthread_create(&d->thread, NULL, destroyer_run, d), 0);
+}
+
+/* A point of a timeline signals its waiters from another context than the firmware's call. */
+static void a_queue_is_destroyed_while_the_fence_it_waits_for_signals(void **state)
+{
+	struct bench *b = bench(state);
+	struct drm_vnpu_sync_op sync = { .handle = raw_syncobj(b->fd) };
+	unsigned int seed = (unsigned int)raw_now_ns();
+	struct vnpu_fw_sqe sqe = { 0 };
+	struct drm_vnpu_job job;
+	int64_t until;
+
+	print_message("seed %u\n", seed);
+	srand(seed);
+	for (uint64_t i = 1; i <= 300; i++) {
+		uint32_t go = 0;
+		struct destroyer d = { .fd = b->fd, .queue = raw_queue(b->fd, b->ctx), .go = &go };
+
+		sync.timeline_value = i;
+		sync.flags = DRM_VNPU_SYNC_SIGNAL;
+		job = raw_job(b->q.queue_id);
+		raw_job_syncs(&job, &sync, 1);
+		assert_int_equal(raw_submit_jobs(b->fd, b->ctx, &job, 1), 0);
+		sqe = raw_fw_expect(&b->fw, VNPU_FW_SQE_JOB);
+		sync.flags = 0;
+		job = raw_job(d.queue);
+		raw_job_syncs(&job, &sync, 1);
+		assert_int_equal(raw_submit_jobs(b->fd, b->ctx, &job, 1), 0);
+		destroyer_start(&d);
+		until = raw_now_ns() + rand() % 1000000;
+		__atomic_store_n(&go, 1, __ATOMIC_RELEASE);
+		while (raw_now_ns() < until)
+			;
+		raw_fw_done(&b->fw, &sqe, VNPU_FW_OK);
+		pthread_join(d.thread, NULL);
+		assert_int_equal(raw_syncobj_wait(b->fd, sync.handle, i, RAW_LONG_MS), 0);
+		/* The waiting job may have come into the ring. */
+		while (raw_fw_pop(&b->fw, &sqe, 0))
+			if (sqe.type == VNPU_FW_SQE_JOB)
+				raw_fw_done(&b->fw, &sqe, VNPU_FW_OK);
+	}
+	raw_syncobj_destroy(b->fd, sync.handle);
+}
+
+/*
+ * The firmware answers when CTX_CLOSE has come. A job that came after that would open the context
+ * again, and its number would be lost: the device has eight.
+ */
+static void a_context_and_its_queue_are_destroyed_at_the_same_time(void **state)
+{
+	struct bench *b = bench(state);
+	struct vnpu_fw_sqe jobs[2], sqe = { 0 };
+
+	for (int i = 0; i < 100; i++) {
+		uint32_t go = 0, nr = 0, ctx = raw_ctx(b->fd);
+		struct drm_vnpu_queue_create q = raw_queue_full(b->fd, ctx, 2);
+		struct destroyer d[] = { { .fd = b->fd, .queue = q.queue_id, .go = &go },
+					 { .fd = b->fd, .ctx = ctx, .go = &go } };
+
+		for (int k = 0; k < 6; k++)
+			raw_submit(b->fd, ctx, q.queue_id);
+		for (int k = 0; k < 2; k++)
+			destroyer_start(&d[k]);
+		__atomic_store_n(&go, 1, __ATOMIC_RELEASE);
+		for (;;) {
+			assert_true(raw_fw_pop(&b->fw, &sqe, RAW_LONG_MS));
+			if (sqe.type == VNPU_FW_SQE_CTX_CLOSE)
+				break;
+			assert_true(sqe.type != VNPU_FW_SQE_JOB || nr < 2);
+			if (sqe.type == VNPU_FW_SQE_JOB)
+				jobs[nr++] = sqe;
+		}
+		for (uint32_t k = 0; k < nr; k++)
+			raw_fw_done(&b->fw, &jobs[k], VNPU_FW_OK);
+		raw_fw_closed(&b->fw, sqe.ctx);
+		assert_int_equal(raw_fw_enter(&b->fw, VNPU_FW_ENTER_COMPLETE, 0, NULL), 0);
+		for (int k = 0; k < 2; k++)
+			pthread_join(d[k].thread, NULL);
+		while (raw_fw_pop(&b->fw, &sqe, 0))
+			assert_int_not_equal(sqe.type, VNPU_FW_SQE_JOB);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -382,6 +492,8 @@ int main(void)
 		BENCH_TEST(a_banned_context_s_waiting_jobs_end_before_their_fences_signal),
 		BENCH_TEST(a_lost_firmware_ends_waiting_jobs_too),
 		BENCH_TEST(the_largest_batches_of_one_client_do_not_block_another),
+		BENCH_TEST(a_queue_is_destroyed_while_the_fence_it_waits_for_signals),
+		BENCH_TEST(a_context_and_its_queue_are_destroyed_at_the_same_time),
 	};
 
 	return cmocka_run_group_tests_name("waiting", tests, NULL, NULL);

@@ -447,7 +447,7 @@ static void space_batch_that_fails_changes_nothing(struct kunit *test)
 	KUNIT_EXPECT_PTR_EQ(test, steps[2].binding, b);
 	KUNIT_EXPECT_PTR_EQ(test, bound_at(&space, 1), c);
 	KUNIT_EXPECT_PTR_EQ(test, bound_at(&space, 4), d);
-	vnpu_space_clear(&space, &gone);
+	vnpu_space_clear(&space, &gone, U32_MAX);
 	KUNIT_EXPECT_EQ(test, list_count_nodes(&gone), (size_t)2);
 	vnpu_space_fini(&space);
 }
@@ -523,7 +523,7 @@ static void space_follows_the_model(struct kunit *test)
 		for (u32 i = 0; i < PAGES + ARRAY_SIZE(ops); i++)
 			pool[i].link.next = NULL;
 	}
-	vnpu_space_clear(&space, &gone);
+	vnpu_space_clear(&space, &gone, U32_MAX);
 	vnpu_space_fini(&space);
 }
 

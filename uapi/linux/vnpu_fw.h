@@ -55,10 +55,11 @@
  * module's max_resets resets within its reset_window_s the device is wedged: ATTACH fails with
  * -EIO, and only DEL_DEV is left.
  *
- * Extensions: structures of the control node begin with their size. The kernel treats a shorter
- * structure as if its tail were zero, and accepts a longer one if the tail that it does not know is
- * zero, else -E2BIG. A change of the rings' meaning is a bit of VNPU_FW_FEATURES: the firmware sets
- * the bits that it understands, the kernel returns those that are in use.
+ * Extensions: the structures of ADD_DEV and ATTACH begin with their size. The kernel treats a
+ * shorter structure as if its tail were zero, and accepts a longer one if the tail that it does not
+ * know is zero, else -E2BIG. The other structures are known by the size in their call's number. A
+ * change of the rings' meaning is a bit of VNPU_FW_FEATURES: the firmware sets the bits that it
+ * understands, the kernel returns those that are in use.
  *
  * Wakeups: the kernel wakes the firmware only if it waits in ENTER or poll(). While the firmware
  * polls the ring, SUBMIT is the only system call that a job costs its client.
