@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
 # Checks the form of the C sources, headers and OpenCL kernels in the tree (lengths of lines, files and
-# functions, includes, spaces, clang-format 14), and that docs/papers.md and docs/words.md name existing
+# functions, includes, spaces, clang-format 14), and that docs/papers.md, words.md and extending.md name existing
 # files and functions. First tries the checks on files with each fault.
 set -u
 . tests/cli/common.bash
@@ -189,8 +189,8 @@ reports "no include goes up a folder" "$scratch/tree/includes"
 reports "no line ends in space" "$scratch/tree/spaces"
 reports "of 100 functions 99 are shorter than 60 lines" "$scratch/tree/functions"
 cat "$scratch/tree/figures"
-astray docs/papers.md docs/words.md >"$scratch/tree/astray"
-reports "docs/papers.md and docs/words.md name what is there" "$scratch/tree/astray"
+astray docs/papers.md docs/words.md docs/extending.md >"$scratch/tree/astray"
+reports "docs/papers.md, words.md and extending.md name what is there" "$scratch/tree/astray"
 if [ -n "$clang_format" ]; then
 	unformatted "${files[@]}" >"$scratch/tree/format"
 	reports "clang-format 14 changes nothing" "$scratch/tree/format"
