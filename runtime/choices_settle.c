@@ -178,6 +178,17 @@ static int check_switching(const struct llm_choices *c)
 	return 0;
 }
 
+/* A pass that verifies drafts has full attention. */
+static int check_draft(const struct llm_choices *c)
+{
+	if (c->draft <= LLM_DRAFT_NONE || c->decode != LLM_DECODE_SPARSE)
+		return 0;
+	return llm_fail(-EINVAL,
+			"draft %s: decode sparse cannot verify drafts: choose decode full, or "
+			"draft none",
+			name_of(c, LLM_CHOICE_DRAFT));
+}
+
 int llm_choices_settle(const struct llm_choices *asked, const struct llm_choices_file *file,
 		       bool virtual_clock, struct llm_choices *settled)
 {
@@ -193,6 +204,7 @@ int llm_choices_settle(const struct llm_choices *asked, const struct llm_choices
 	if (!(placements_of(&c, LLM_CHOICE_WEIGHTS, !file) & LLM_PLACED_ON(c.placement)))
 		return refuse_value(&c, LLM_CHOICE_WEIGHTS, !file);
 	err = check_switching(&c);
+	err = err ? err : check_draft(&c);
 	if (err)
 		return err;
 	if (c.switching != LLM_SWITCHING_NONE)

@@ -78,8 +78,12 @@ refuses "a store without a name" 2 "--history: a store has a name" "${cli[@]}" -
 refuses "a history without drafts" 2 "--history.*--draft none" "${cli[@]}" -p x --history mail --draft none
 refuses "a context that is missing" 1 "nowhere" "${cli[@]}" -p x --context "$scratch/nowhere"
 refuses "an unknown draft lists the names" 2 "auto, none, pld, sam, calibrated, reuse, coordgen" "${cli[@]}" -p x --draft eagle
-refuses "sparse decoding cannot verify drafts" 1 "decode full, or draft none" \
+refuses "sparse decoding cannot verify drafts" 2 "draft pld: .*decode full, or draft none" \
 	"${cli[@]}" -p x --draft pld --placement cpu --attention sparse --decode sparse
+refuses "nor those of a context" 2 "draft coordgen: .*decode full, or draft none" \
+	"${cli[@]}" -p x --context "$scratch/context" --attention sparse --decode sparse
+refuses "nor those of tasks, before a model is loaded" 2 "draft coordgen: .*decode full, or draft none" \
+	"$BUILD/bin/llm-bench" -m "$scratch/none.gguf" --tasks "$tasks" --attention sparse --decode sparse
 
 # ---- tasks ---------------------------------------------------------------------------------------
 

@@ -308,6 +308,19 @@ static void switching_has_one_graph_for_all_chunks(void **state)
 		NULL, -EINVAL, "switching progressive", "choose attention full");
 }
 
+static void sparse_decoding_cannot_verify_drafts(void **state)
+{
+	const struct llm_choices none = { .decode = LLM_DECODE_SPARSE, .draft = LLM_DRAFT_NONE };
+	struct llm_choices c;
+
+	for (enum llm_draft d = LLM_DRAFT_PLD; d <= LLM_DRAFT_COORDGEN; d++) {
+		REFUSED(ASKED(.draft = d, .decode = LLM_DECODE_SPARSE), &plain, -EINVAL,
+			llm_choice_name(LLM_CHOICE_DRAFT, d), "choose decode full", "draft none");
+		assert_int_equal(llm_choices_settle(&ASKED(.draft = d), &plain, false, &c), 0);
+	}
+	assert_int_equal(llm_choices_settle(&none, &plain, false, &c), 0);
+}
+
 /* Values that are not the default ones: what somebody asked for. */
 static unsigned int nr_named(const struct llm_choices *c)
 {
@@ -516,6 +529,7 @@ int main(void)
 		cmocka_unit_test(operands_are_permuted_with_placement_layer_or_by_name),
 		cmocka_unit_test(a_contradiction_names_both_sides_and_the_ways_out),
 		cmocka_unit_test(switching_has_one_graph_for_all_chunks),
+		cmocka_unit_test(sparse_decoding_cannot_verify_drafts),
 		cmocka_unit_test(what_is_settled_keeps_what_was_asked_for_and_stays_settled),
 		cmocka_unit_test(wrong_options_are_refused_whatever_the_model),
 		cmocka_unit_test(a_preset_sets_its_choices_and_leaves_the_others),

@@ -96,7 +96,7 @@ static int add_config(struct bench *b, const struct bench_config *config)
 	if (b->args->tasks.n && config->opts.choices.draft == LLM_DRAFT_AUTO)
 		configs[b->n_configs].opts.choices.draft = LLM_DRAFT_COORDGEN;
 	b->unused &= engine_unused(&config->opts);
-	if (llm_options_check(&config->opts))
+	if (llm_options_check(&configs[b->n_configs].opts))
 		return tool_usage("%s", llm_error());
 	b->n_configs++;
 	return 0;
