@@ -105,11 +105,21 @@ static int make_ratios(struct attention *a, const struct attention_options *o, b
 	return a->by_head ? read_ratios(a, o) : 0;
 }
 
+static double ratio_of(const struct attention *a, unsigned int layer, unsigned int head)
+{
+	return (double)a->ratios[(size_t)layer * a->heads + head];
+}
+
+bool attention_whole(const struct attention *a, unsigned int layer, unsigned int head)
+{
+	return (a->kind == LLM_ATTENTION_SHADOW || a->kind == LLM_ATTENTION_SPARSE) &&
+	       ratio_of(a, layer, head) >= ATTENTION_WHOLE;
+}
+
 unsigned int attention_keep(const struct attention *a, unsigned int layer, unsigned int head,
 			    unsigned int visible)
 {
-	double share = (double)a->ratios[(size_t)layer * a->heads + head] * visible;
-	unsigned int keep = (unsigned int)ceil(share);
+	unsigned int keep = (unsigned int)ceil(ratio_of(a, layer, head) * visible);
 
 	keep = keep < LEAST_KEYS ? LEAST_KEYS : keep;
 	return keep < visible ? keep : visible;

@@ -27,6 +27,11 @@
 #define ATTENTION_KEY "vnpu.attention"
 #define ATTENTION_VERSION 1
 
+/* A head that keeps so great a share of the keys has full attention with shadow and sparse: on a
+ * host choosing the keys costs more than it saves from two fifths to a half of them on
+ * (bench_sparse). What a model computes depends on no clock, so on a SoC's too. */
+#define ATTENTION_WHOLE 0.5
+
 struct attention {
 	enum llm_attention kind; /* not FULL */
 	unsigned int layers, heads, kv_heads, head_dim;
@@ -59,7 +64,11 @@ struct attention_options {
 int attention_create(const struct attention_options *o, struct attention **a);
 void attention_free(struct attention *a); /* NULL: nothing */
 
-/* How many of @visible keys a query of the head computes with: at least one, at most all. */
+/* Whether the head has full attention: by its ratio, see ATTENTION_WHOLE. */
+bool attention_whole(const struct attention *a, unsigned int layer, unsigned int head);
+
+/* How many of @visible keys a query of the head computes with if it chooses them: at least one, at
+ * most all. */
 unsigned int attention_keep(const struct attention *a, unsigned int layer, unsigned int head,
 			    unsigned int visible);
 

@@ -2,11 +2,12 @@
 /*
  * Sparse attention on the CPU lane (shadowAttn 3.2): for a tile of a head's queries, the scores, by
  * the NPU or here, then the keys with the greatest, then attention over those. What comes between
- * is in the thread's scratch only.
+ * is in the thread's scratch only. Heads whose ratio says so have full attention (attention.h), by
+ * the kernel that computes a whole layer's.
  *
  * A query's keys and result depend on its own scores alone, so neither tiles nor threads matter.
  */
-#include <math.h>
+#include <assert.h>
 #include <time.h>
 
 #include "cpu_sparse.h"
@@ -17,11 +18,13 @@
 #define LEAST_ROWS 16
 #define LIST_BYTES (4u << 20)
 
+static_assert(FW_SCRATCH_BYTES <= CPU_SPARSE_SCRATCH_BYTES, "one scratch for both kernels");
 struct heads_pass {
 	struct lane_memory *m;
 	const struct lane_call *call;
 	unsigned int tile_rows, tiles; /* of a head */
 	bool estimate; /* the scores are to be computed here */
+	bool rest; /* only heads that have full attention; the others' scores are the NPU's */
 };
 
 /* A tile, and where its stages leave what they make. */
@@ -179,12 +182,61 @@ static void count(const struct tile *t, const uint64_t at_ns[4])
 	atomic_fetch_add(&a->visible, seen);
 }
 
+/* Chooses the keys of the tile's queries, and computes with them. */
+static void attend_chosen(struct tile *t)
+{
+	const struct cpu_sparse_attn of = operands(t);
+	uint64_t at_ns[4] = { now_ns() };
+
+	if (t->p->estimate)
+		estimate(t, &of);
+	at_ns[1] = now_ns();
+	select_keys(t);
+	at_ns[2] = now_ns();
+	t->m->loaded->sparse->attn(&of, t->scratch);
+	at_ns[3] = now_ns();
+	count(t, at_ns);
+}
+
+/* The same bits as those of lane_cpu_attention(), whose tiles have all heads of a KV head. */
+static void attend_all(struct tile *t)
+{
+	const struct cpu_sparse_attn of = operands(t);
+	uint32_t most = fw_attn_queries(of.head_dim);
+	uint64_t begin_ns = now_ns();
+	struct fw_attn all = {
+		.q = of.q,
+		.y = of.y,
+		.ldq = of.ldq,
+		.ldy = of.ldy,
+		.heads = 1,
+		.group = 1,
+		.pos = t->p->call->pos + t->first,
+		.k = of.k,
+		.v = of.v,
+		.k_row_bytes = of.k_row_bytes,
+		.v_row_bytes = of.v_row_bytes,
+		.kv_type = of.kv_type,
+		.head_dim = of.head_dim,
+		.scale = of.scale,
+	};
+
+	for (; all.first < t->rows; all.first += most) {
+		all.nr_q = t->rows - all.first < most ? t->rows - (uint32_t)all.first : most;
+		t->m->loaded->floats->attn(&all, t->scratch);
+	}
+	for (unsigned int r = 0; r < t->rows; r++)
+		t->nr[r] = visible(t, r);
+	count(t, (uint64_t[]){ begin_ns, begin_ns, begin_ns, now_ns() });
+}
+
 static void task_tile(void *arg, unsigned int task, unsigned int worker)
 {
 	const struct heads_pass *p = arg;
 	const struct lane_attention *a = p->m->attention;
 	const struct lane_work *w = p->call->work;
 	unsigned int i = task / p->tiles, left;
+	bool whole;
 	struct tile t = {
 		.p = p,
 		.m = p->m,
@@ -194,22 +246,17 @@ static void task_tile(void *arg, unsigned int task, unsigned int worker)
 		/* The tiles with the most keys first, for balance. */
 		.first = (p->tiles - 1 - task % p->tiles) * p->tile_rows,
 	};
-	struct cpu_sparse_attn operands_;
-	uint64_t at_ns[4];
 
+	whole = attention_whole(a->a, t.layer, t.head);
+	if (p->rest && !whole)
+		return;
 	left = p->call->chunk->n - t.first;
 	t.rows = left < p->tile_rows ? left : p->tile_rows;
 	place(&t, a->scratch + worker * a->scratch_bytes);
-	operands_ = operands(&t);
-	at_ns[0] = now_ns();
-	if (p->estimate)
-		estimate(&t, &operands_);
-	at_ns[1] = now_ns();
-	select_keys(&t);
-	at_ns[2] = now_ns();
-	p->m->loaded->sparse->attn(&operands_, t.scratch);
-	at_ns[3] = now_ns();
-	count(&t, at_ns);
+	if (whole)
+		attend_all(&t);
+	else
+		attend_chosen(&t);
 }
 
 void lane_cpu_heads(struct lane_memory *m, const struct lane_call *call)
@@ -220,6 +267,7 @@ void lane_cpu_heads(struct lane_memory *m, const struct lane_call *call)
 		.call = call,
 		.tile_rows = tile_rows(m),
 		.estimate = w->op == LLM_OP_ESTIMATE,
+		.rest = w->op == LLM_OP_SELECT && !w->nr_heads,
 	};
 	unsigned int heads = w->nr_heads ? w->nr_heads : m->loaded->model.n_head;
 

@@ -65,7 +65,8 @@ struct lane_work {
 	 * at most LANE_LOGIT_ROWS; of chosen positions (lane_call.at) those from logits_row on. */
 	uint32_t logits_row, logits;
 	/* LLM_OP_ESTIMATE, LLM_OP_SELECT: some of the layer's heads, and the slot of the scores of
-	 * each; nr_heads 0: all of them, without slots. */
+	 * each. nr_heads 0: all of them, without slots; of LLM_OP_SELECT those that have full
+	 * attention, beside others whose scores are estimated. */
 	uint8_t nr_heads;
 	uint8_t slot[LANE_FUSED_HEADS];
 	uint16_t head[LANE_FUSED_HEADS];

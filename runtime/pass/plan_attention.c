@@ -11,6 +11,9 @@
  * head_plan.h orders launches and heads. With attention sparse the CPU does all of it, for all
  * heads together. What the CPU does for the same heads is one task on the wall clock; on the
  * virtual clock each stage has one, of which the first does all the work.
+ *
+ * Heads whose ratio is so great that choosing keys does not pay have full attention: one task of
+ * the CPU before the others, during which the NPU estimates.
  */
 #include <assert.h>
 #include <stdlib.h>
@@ -67,6 +70,26 @@ static struct soc_op rest_of(const struct builder *b, uint32_t heads, double den
 	return op;
 }
 
+/* Heads of the layer that do not keep all keys. */
+struct choosing {
+	uint32_t n;
+	double density; /* the mean of their ratios */
+};
+
+static struct choosing choosing_of(const struct builder *b, uint32_t layer)
+{
+	const struct attention *a = b->o->attention;
+	struct choosing c = { 0, 0 };
+
+	for (uint32_t h = 0; h < a->heads; h++) {
+		if (attention_whole(a, layer, h))
+			continue;
+		c.n++;
+		c.density += ((double)a->ratios[layer * a->heads + h] - c.density) / c.n;
+	}
+	return c;
+}
+
 static struct soc_cost cost_of(const struct builder *b, enum soc_lane lane, const struct soc_op *op)
 {
 	return b->o->soc ? plan_cost(b->o, lane, op) : (struct soc_cost){ 0, 0 };
@@ -106,6 +129,19 @@ static struct soc_cost rest_cost(const struct builder *b, uint32_t heads, double
 
 	cost.ns += cost_of(b, SOC_CPU, &side).ns;
 	return cost;
+}
+
+/* Full attention of the heads that have it, if there are any. */
+static void add_whole(struct builder *b, uint32_t layer)
+{
+	uint32_t heads = b->o->shape->heads - choosing_of(b, layer).n;
+	struct lane_work work = work_of(b, layer, LLM_OP_SELECT);
+
+	if (!heads)
+		return;
+	b->first = b->last = plan_add_task(b, &work, 0, SOC_CPU, (struct soc_cost){ 0, 0 });
+	plan_after_cached(b, layer, b->last);
+	add_done(b, layer, LLM_OP_ATTN, rest_cost(b, heads, 1));
 }
 
 /* The chunk before has done with the layer's keys, of which this one may change the scales. */
@@ -170,20 +206,24 @@ static enum head_plan_policy policy_of(enum llm_pipeline pipeline)
 	}
 }
 
-/* In which buckets the heads will be, the calibration tells. */
-static bool plan_heads(struct builder *b, uint32_t layer, struct head_plan *plan)
+/* Of the heads that choose keys, whose numbers are @of [n_heads] afterwards. In which buckets they
+ * will be, the calibration tells. */
+static bool plan_heads(struct builder *b, uint32_t layer, struct head_plan *plan, uint16_t *of)
 {
 	const struct attention *a = b->o->attention;
-	uint32_t n = a->heads;
-	struct head_plan_head *heads = malloc(n * sizeof(*heads));
-	struct head_plan_work work = { .n_heads = n, .heads = heads };
-	bool made = heads && plan->launches;
+	struct head_plan_head *heads = malloc(a->heads * sizeof(*heads));
+	struct head_plan_work work = { .heads = heads };
+	bool made = heads && plan->launches && of;
 
-	for (uint32_t h = 0; made && h < n; h++)
-		heads[h] = (struct head_plan_head){
-			.qkv_ns = cpu_ns(b, (double)a->ratios[layer * n + h]),
-			.bucket = a->expected[layer * n + h],
+	for (uint32_t h = 0; made && h < a->heads; h++) {
+		if (attention_whole(a, layer, h))
+			continue;
+		of[work.n_heads] = (uint16_t)h;
+		heads[work.n_heads++] = (struct head_plan_head){
+			.qkv_ns = cpu_ns(b, (double)a->ratios[layer * a->heads + h]),
+			.bucket = a->expected[layer * a->heads + h],
 		};
+	}
 	for (uint32_t fused = 1; fused <= HEAD_PLAN_MAX_FUSED; fused *= 2)
 		work.npu_ns[fused - 1] = npu_ns(b, fused);
 	made = made && !head_plan_make(plan, &work, policy_of(b->o->choices.pipeline));
@@ -199,6 +239,7 @@ static_assert(HEAD_PLAN_MAX_FUSED == LANE_FUSED_HEADS, "a launch is one work");
 struct launches {
 	struct builder *b;
 	uint32_t layer, scale;
+	uint16_t *heads; /* the layer's, of those of the plan */
 	uint32_t freed[LANE_SCORE_SLOTS]; /* by slot: the task that last read it */
 	uint32_t next_slot;
 	uint32_t last; /* the last task of the CPU */
@@ -239,7 +280,7 @@ static void add_launch(struct launches *l, const struct head_launch *launch)
 
 	work.nr_heads = (uint8_t)n;
 	for (uint32_t i = 0; i < n; i++) {
-		work.head[i] = launch->heads[i];
+		work.head[i] = l->heads[launch->heads[i]];
 		work.slot[i] = (uint8_t)(l->next_slot++ % LANE_SCORE_SLOTS);
 	}
 	b->first = b->last = l->scale;
@@ -258,31 +299,54 @@ static void add_launch(struct launches *l, const struct head_launch *launch)
 		add_head(l, estimate, &work, 0, n);
 }
 
+/* The estimates of the heads that choose keys, of which there is one at least. */
+static void add_launches(struct launches *l)
+{
+	struct builder *b = l->b;
+	uint32_t heads = b->o->shape->heads;
+	struct head_plan plan = { .launches = malloc(heads * sizeof(*plan.launches)) };
+
+	l->heads = malloc(heads * sizeof(*l->heads));
+	for (uint32_t i = 0; i < LANE_SCORE_SLOTS; i++)
+		l->freed[i] = SCHED_NONE;
+	b->failed |= !plan_heads(b, l->layer, &plan, l->heads);
+	for (uint32_t i = 0; i < plan.n_launches && !b->failed; i++)
+		add_launch(l, &plan.launches[i]);
+	free(l->heads);
+	free(plan.launches);
+}
+
 static void add_shadow(struct builder *b, uint32_t layer)
 {
-	struct head_plan plan = { .launches = malloc(b->o->shape->heads * sizeof(*plan.launches)) };
-	struct launches l = { .b = b, .layer = layer, .scale = b->last, .last = SCHED_NONE };
-	uint32_t first = sched_nr_tasks(b->plan->tasks);
+	struct launches l = { .b = b, .layer = layer, .last = SCHED_NONE };
+	uint32_t heads = choosing_of(b, layer).n, first;
 
-	for (uint32_t i = 0; i < LANE_SCORE_SLOTS; i++)
-		l.freed[i] = SCHED_NONE;
-	b->failed |= !plan_heads(b, layer, &plan);
-	for (uint32_t i = 0; i < plan.n_launches && !b->failed; i++)
-		add_launch(&l, &plan.launches[i]);
-	free(plan.launches);
+	if (heads)
+		add_scale(b, layer);
+	l.scale = b->last;
+	first = sched_nr_tasks(b->plan->tasks);
+	add_whole(b, layer);
+	if (heads < b->o->shape->heads)
+		l.last = b->last;
+	if (heads)
+		add_launches(&l);
 	b->first = first;
 	b->last = sched_nr_tasks(b->plan->tasks) - 1;
 }
 
 /* ---- all heads together ---- */
 
+/* One work whatever the ratios, which a calibration tries. */
 static void add_all_heads(struct builder *b, uint32_t layer)
 {
-	uint32_t heads = b->o->shape->heads, blocks = LANE_BLOCK_ROWS;
+	const struct choosing heads = choosing_of(b, layer);
+	uint32_t blocks = LANE_BLOCK_ROWS;
 	bool block = b->o->choices.attention == LLM_ATTENTION_BLOCK;
 	struct lane_work work = work_of(b, layer, LLM_OP_ESTIMATE);
-	struct soc_op scores = scores_of(b, b->chunk->n, heads, FLOAT_BITS),
-		      select = selection_of(b, heads, b->o->attention->ratio);
+	struct soc_op scores = scores_of(b, b->chunk->n, heads.n, FLOAT_BITS),
+		      select = selection_of(b, heads.n, heads.density);
+	struct soc_cost rest = rest_cost(b, heads.n, heads.density),
+			whole = rest_cost(b, b->o->shape->heads - heads.n, 1);
 
 	/* Of the means of blocks on either side. */
 	if (block) {
@@ -291,9 +355,11 @@ static void add_all_heads(struct builder *b, uint32_t layer)
 		select.m = (select.m + blocks - 1) / blocks;
 		select.ctx /= blocks;
 	}
+	rest.ns += whole.ns;
+	rest.dram_bytes += whole.dram_bytes;
 	plan_after_cached(b, layer, add(b, &work, SOC_CPU, &scores));
 	add_done(b, layer, LLM_OP_SELECT, cost_of(b, SOC_CPU, &select));
-	add_done(b, layer, LLM_OP_ATTN, rest_cost(b, heads, b->o->attention->ratio));
+	add_done(b, layer, LLM_OP_ATTN, rest);
 }
 
 static void add_npu(struct builder *b, uint32_t layer)
@@ -311,7 +377,6 @@ void plan_add_sparse(struct builder *b, uint32_t layer)
 {
 	switch (b->o->choices.attention) {
 	case LLM_ATTENTION_SHADOW:
-		add_scale(b, layer);
 		return add_shadow(b, layer);
 	case LLM_ATTENTION_NPU:
 		add_scale(b, layer);

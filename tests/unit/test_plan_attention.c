@@ -176,7 +176,8 @@ static bool comes_after(const struct sched_tasks *tasks, uint32_t task, uint32_t
 }
 
 /* Follows the works of a chunk's layer through the plan. */
-static void check_layer(const struct plan *plan, uint32_t chunk, uint32_t layer)
+static void check_layer(const struct plan *plan, const struct attention *a, uint32_t chunk,
+			uint32_t layer)
 {
 	uint32_t estimate_of[64], freed[LANE_SCORE_SLOTS], seen[64] = { 0 };
 
@@ -191,7 +192,10 @@ static void check_layer(const struct plan *plan, uint32_t chunk, uint32_t layer)
 			if (freed[w->slot[h]] != UINT32_MAX)
 				assert_true(comes_after(plan->tasks, i, freed[w->slot[h]]));
 		}
+		for (uint32_t h = 0; w->op == LLM_OP_SELECT && !w->nr_heads && h < qwen.heads; h++)
+			seen[h] += attention_whole(a, layer, h);
 		for (uint32_t h = 0; w->op == LLM_OP_SELECT && h < w->nr_heads; h++) {
+			assert_false(attention_whole(a, layer, w->head[h]));
 			assert_true(comes_after(plan->tasks, i, estimate_of[w->head[h]]));
 			seen[w->head[h]]++;
 			freed[w->slot[h]] = i;
@@ -201,11 +205,16 @@ static void check_layer(const struct plan *plan, uint32_t chunk, uint32_t layer)
 		assert_int_equal(seen[h], 1);
 }
 
-static void every_head_is_selected_once_after_its_estimate(void **state)
+/* With ratios up to 0.45; from 0.2 to 0.6, where some heads have full attention; from 0.5 on, where
+ * all have. */
+static void every_head_is_computed_once_and_chosen_after_its_estimate(void **state)
 {
-	for (enum llm_pipeline p = LLM_PIPELINE_INSERTION; p <= LLM_PIPELINE_GREEDY; p++) {
+	static const double ratios[] = { 0.3, 0.4, 1 };
+
+	for (int i = 0; i < 3 * LLM_PIPELINE_GREEDY + 3; i++) {
+		const enum llm_pipeline p = (enum llm_pipeline)(i / 3);
 		const struct llm_choices choices = choices_of(LLM_ATTENTION_SHADOW, p);
-		struct attention *a = attention_of(&choices, 0.3);
+		struct attention *a = attention_of(&choices, ratios[i % 3]);
 
 		for (int planned = 0; planned < 2; planned++) {
 			const struct plan_options o = options_of(&choices, a, planned);
@@ -214,8 +223,8 @@ static void every_head_is_selected_once_after_its_estimate(void **state)
 			struct sched_run run = run_of(plan);
 
 			sched_run_free(&run);
-			check_layer(plan, 0, 0);
-			check_layer(plan, 0, qwen.layers - 1);
+			check_layer(plan, a, 0, 0);
+			check_layer(plan, a, 0, qwen.layers - 1);
 			plan_free(plan);
 		}
 		attention_free(a);
@@ -254,7 +263,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(only_chunks_beyond_the_limit_are_sparse),
-		cmocka_unit_test(every_head_is_selected_once_after_its_estimate),
+		cmocka_unit_test(every_head_is_computed_once_and_chosen_after_its_estimate),
 		cmocka_unit_test(fewer_keys_take_less_time_and_pipelines_gain),
 	};
 

@@ -69,7 +69,8 @@ static const struct option_def engine_options[] = {
 		 "longest are removed for others." },
 	{ OPT_RATIO, "ratio", "SHARE",
 	  .doc = "attention sparse, block and shadow: the share of the keys that a query sees, on "
-		 "average over heads (default: 0.2)" },
+		 "average over heads (default: 0.2)\n"
+		 "With sparse and shadow, heads that keep half or more have full attention." },
 	{ OPT_SPARSE_FROM, "sparse-from", "N",
 	  .doc = "chunks within the first N tokens have full attention (default: 1024)\n"
 		 "There an estimate costs more than it saves. With 1, no chunk has." },

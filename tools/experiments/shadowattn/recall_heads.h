@@ -11,7 +11,8 @@
  * Recall counts positions: those of the float list that the other list has, over those of the float
  * list. Lists are of positions that the query sees, so masked ones are in neither. Of equal scores
  * the earliest win in both, so a tie that only the rounded scores have may cost recall. A query's
- * own position is in both. Queries that keep all keys that they see are left out.
+ * own position is in both. Queries that keep all keys that they see are left out. Heads that have
+ * full attention for their ratio (attention_whole()) find all of their float lists.
  */
 #ifndef RECALL_HEADS_H
 #define RECALL_HEADS_H
