@@ -42,8 +42,6 @@
 #define MEASURED_ISA (1u << 16 | 6)
 /* The first ISA with positions and masks for token trees: 1.10 */
 #define MASKED_ISA (1u << 16 | 10)
-/* Limit of the NPU's operands: VNPU_MAX_DIM */
-#define MAX_ROWS (1u << 24)
 
 /* ---- life ---- */
 
@@ -163,7 +161,7 @@ int llm_session_create(struct llm_engine *engine, unsigned int n_ctx, struct llm
 	if (!n_ctx)
 		n_ctx = n_ctx_train && n_ctx_train < DEFAULT_MAX_CTX ? n_ctx_train
 								     : DEFAULT_MAX_CTX;
-	if (n_ctx > MAX_ROWS - chunk)
+	if (n_ctx > VNPU_MAX_DIM - chunk)
 		return llm_fail(
 			-EINVAL,
 			"a context of %u tokens, a KV cache of %llu bytes; at most %u tokens are "
@@ -171,7 +169,7 @@ int llm_session_create(struct llm_engine *engine, unsigned int n_ctx, struct llm
 			n_ctx,
 			(unsigned long long)llm_shape_kv_bytes(&engine->shape, n_ctx,
 							       engine->info.choices.kv),
-			MAX_ROWS - chunk);
+			VNPU_MAX_DIM - chunk);
 	s = calloc(1, sizeof(*s));
 	if (!s)
 		return llm_fail(-ENOMEM, "no memory for a session");
@@ -362,7 +360,7 @@ int session_run(struct llm_session *s, struct pass *pass)
 /* No pass has more tokens than a context. */
 static unsigned int clamp(size_t n)
 {
-	return n < MAX_ROWS ? (unsigned int)n : MAX_ROWS;
+	return n < VNPU_MAX_DIM ? (unsigned int)n : VNPU_MAX_DIM;
 }
 
 int llm_session_eval(struct llm_session *session, const int32_t *ids, size_t n)

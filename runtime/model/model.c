@@ -358,9 +358,9 @@ static int reader_embeddings(struct reader *r)
 			-EINVAL,
 			"%s: no tensor token_embd.weight [%u, n_vocab], which a %s model needs",
 			r->path, m->n_embd, m->arch);
-	if (t->dims[1] < 1 || t->dims[1] > 1u << 24)
+	if (t->dims[1] < 1 || t->dims[1] > VNPU_MAX_DIM)
 		return llm_fail(-EINVAL, "%s: tensor token_embd.weight has %llu rows, not 1..%u",
-				r->path, (unsigned long long)t->dims[1], 1u << 24);
+				r->path, (unsigned long long)t->dims[1], VNPU_MAX_DIM);
 	m->n_vocab = (unsigned int)t->dims[1];
 	err = reader_take(r, "token_embd.weight", m->n_vocab, m->n_embd, false, &m->token_embd);
 	if (!err)

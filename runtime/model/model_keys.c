@@ -15,9 +15,6 @@
 #include "llm_fail.h"
 #include "model_keys.h"
 
-/* Limits of the NPU's operands: VNPU_MAX_DIM, VNPU_MAX_HEAD_DIM */
-#define MAX_DIM (1u << 24)
-#define MAX_HEAD_DIM 1024
 #define MAX_HEADS 65536
 #define MAX_EXPERTS 4096
 #define MAX_CONTEXT (1u << 30)
@@ -215,19 +212,20 @@ static int keys_heads(struct keys *k, struct llm_model *model)
 	if (model->n_head % model->n_head_kv)
 		return llm_fail(-EINVAL, "%s: %u attention heads cannot share %u KV heads evenly",
 				k->path, model->n_head, model->n_head_kv);
-	err = keys_uint(k, "attention.key_length", 1, MAX_HEAD_DIM, MAX_HEAD_DIM + 1,
+	err = keys_uint(k, "attention.key_length", 1, VNPU_MAX_HEAD_DIM, VNPU_MAX_HEAD_DIM + 1,
 			&model->head_dim);
 	if (err)
 		return err;
-	if (model->head_dim > MAX_HEAD_DIM) {
-		if (model->n_embd % model->n_head || model->n_embd / model->n_head > MAX_HEAD_DIM)
+	if (model->head_dim > VNPU_MAX_HEAD_DIM) {
+		if (model->n_embd % model->n_head ||
+		    model->n_embd / model->n_head > VNPU_MAX_HEAD_DIM)
 			return llm_fail(
 				-EINVAL,
 				"%s: an embedding of %u and %u heads give no head size of 1..%u",
-				k->path, model->n_embd, model->n_head, MAX_HEAD_DIM);
+				k->path, model->n_embd, model->n_head, VNPU_MAX_HEAD_DIM);
 		model->head_dim = model->n_embd / model->n_head;
 	}
-	err = keys_uint(k, "attention.value_length", 1, MAX_HEAD_DIM, model->head_dim,
+	err = keys_uint(k, "attention.value_length", 1, VNPU_MAX_HEAD_DIM, model->head_dim,
 			&value_length);
 	if (err)
 		return err;
@@ -238,9 +236,9 @@ static int keys_heads(struct keys *k, struct llm_model *model)
 			k->path, model->head_dim, value_length);
 	model->q_dim = model->n_head * model->head_dim;
 	model->kv_dim = model->n_head_kv * model->head_dim;
-	if (model->q_dim > MAX_DIM)
+	if (model->q_dim > VNPU_MAX_DIM)
 		return llm_fail(-EINVAL, "%s: %u heads of %u are more than %u columns", k->path,
-				model->n_head, model->head_dim, MAX_DIM);
+				model->n_head, model->head_dim, VNPU_MAX_DIM);
 	return 0;
 }
 
@@ -303,12 +301,13 @@ static int keys_sizes(struct keys *k, struct llm_model *model)
 	int err;
 
 	/* Each layer has at least one tensor, so their number bounds the allocation. */
-	err = keys_uint(k, "block_count", 1, tensors < MAX_DIM ? (unsigned int)tensors : MAX_DIM, 0,
+	err = keys_uint(k, "block_count", 1,
+			tensors < VNPU_MAX_DIM ? (unsigned int)tensors : VNPU_MAX_DIM, 0,
 			&model->n_layer);
 	if (!err)
-		err = keys_uint(k, "embedding_length", 1, MAX_DIM, 0, &model->n_embd);
+		err = keys_uint(k, "embedding_length", 1, VNPU_MAX_DIM, 0, &model->n_embd);
 	if (!err)
-		err = keys_uint(k, "feed_forward_length", 1, MAX_DIM, 0, &model->n_ff);
+		err = keys_uint(k, "feed_forward_length", 1, VNPU_MAX_DIM, 0, &model->n_ff);
 	if (!err)
 		err = keys_uint(k, "context_length", 1, MAX_CONTEXT, 0, &model->n_ctx_train);
 	return err ? err : keys_heads(k, model);
@@ -324,17 +323,17 @@ static int keys_expert_sizes(struct keys *k, struct llm_model *m, const struct l
 	if (arch->experts != LLM_EXPERTS_MAYBE)
 		each = all > m->n_expert_used ? all / m->n_expert_used : 1;
 	if (arch->experts == LLM_EXPERTS_SHARED)
-		err = keys_uint(k, "expert_shared_feed_forward_length", 1, MAX_DIM, all,
+		err = keys_uint(k, "expert_shared_feed_forward_length", 1, VNPU_MAX_DIM, all,
 				&m->n_ff_shared);
 	if (!err)
-		err = keys_uint(k, "expert_feed_forward_length", 1, MAX_DIM, each, &m->n_ff);
+		err = keys_uint(k, "expert_feed_forward_length", 1, VNPU_MAX_DIM, each, &m->n_ff);
 	if (err)
 		return err;
-	if ((uint64_t)m->n_expert * m->n_ff <= MAX_DIM &&
-	    (uint64_t)m->n_expert * m->n_embd <= MAX_DIM)
+	if ((uint64_t)m->n_expert * m->n_ff <= VNPU_MAX_DIM &&
+	    (uint64_t)m->n_expert * m->n_embd <= VNPU_MAX_DIM)
 		return 0;
 	return llm_fail(-ENOTSUP, "%s: %u experts of %u are more than %u rows of a stack", k->path,
-			m->n_expert, m->n_ff > m->n_embd ? m->n_ff : m->n_embd, MAX_DIM);
+			m->n_expert, m->n_ff > m->n_embd ? m->n_ff : m->n_embd, VNPU_MAX_DIM);
 }
 
 /* Whether the weights of a token's experts add up to 1, and what they are multiplied by. */

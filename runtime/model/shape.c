@@ -10,6 +10,7 @@
 
 #include "llm_fail.h"
 #include "soc.h"
+#include <npu/vnpu_isa.h>
 
 struct number {
 	const char *key;
@@ -24,7 +25,7 @@ static const struct number numbers[] = {
 	{ "kv_heads", offsetof(struct shape, kv_heads), 4096 },
 	{ "head_dim", offsetof(struct shape, head_dim), 1 << 14 },
 	{ "ffn", offsetof(struct shape, ffn), 1 << 22 },
-	{ "vocab", offsetof(struct shape, vocab), 1 << 24 },
+	{ "vocab", offsetof(struct shape, vocab), VNPU_MAX_DIM },
 	{ "experts", offsetof(struct shape, experts), 4096 },
 	{ "experts_used", offsetof(struct shape, experts_used), 4096 },
 	{ "shared_ffn", offsetof(struct shape, shared_ffn), 1 << 22 },
@@ -33,8 +34,6 @@ static const struct number numbers[] = {
 
 /* The first of those that are only of shapes with experts. */
 #define EXPERTS 7
-/* Of the experts of a layer together, as in files */
-#define MAX_STACK_ROWS (1u << 24)
 
 static const char *const flags[] = { "gated", "tied", "qkv_bias" };
 #define NR_FLAGS 3
@@ -131,11 +130,11 @@ static int check_experts(const struct reader *r)
 			"shape %s: experts = %u, experts_used = %u: both are wanted, and no more "
 			"used than there are",
 			r->path, s->experts, s->experts_used);
-	if ((uint64_t)s->experts * s->ffn <= MAX_STACK_ROWS &&
-	    (uint64_t)s->experts * s->dim <= MAX_STACK_ROWS)
+	if ((uint64_t)s->experts * s->ffn <= VNPU_MAX_DIM &&
+	    (uint64_t)s->experts * s->dim <= VNPU_MAX_DIM)
 		return 0;
 	return llm_fail(-EINVAL, "shape %s: %u experts of %u are more than %u rows of a stack",
-			r->path, s->experts, s->ffn > s->dim ? s->ffn : s->dim, MAX_STACK_ROWS);
+			r->path, s->experts, s->ffn > s->dim ? s->ffn : s->dim, VNPU_MAX_DIM);
 }
 
 static int check(const struct reader *r)
