@@ -144,7 +144,7 @@ static int run_way(const struct place *place, const struct way *way, uint32_t to
 	return status;
 }
 
-static int put_tokens(const struct place *place, uint32_t tokens)
+static int put_tokens(const struct place *place, unsigned int tokens)
 {
 	struct taken t[NR_WAYS];
 	int status = 0;
@@ -161,13 +161,4 @@ static int put_tokens(const struct place *place, uint32_t tokens)
 	return 0;
 }
 
-static int put(const struct place *place)
-{
-	int status = 0;
-
-	for (size_t i = 0; i < place->args->tokens.n && !status; i++)
-		status = put_tokens(place, place->args->tokens.v[i]);
-	return status;
-}
-
-const struct command command_switching = { "switching", head, put };
+const struct command command_switching = { "switching", head, .put_tokens = put_tokens };

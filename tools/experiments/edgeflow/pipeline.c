@@ -106,15 +106,13 @@ static int put_step(const struct place *place, const struct step *step, unsigned
 	return 0;
 }
 
-static int put(const struct place *place)
+static int put_tokens(const struct place *place, unsigned int tokens)
 {
-	const struct range *tokens = &place->args->tokens;
 	int status = 0;
 
-	for (size_t i = 0; i < tokens->n; i++)
-		for (size_t s = 0; s < NR_STEPS && !status; s++)
-			status = put_step(place, &steps[s], tokens->v[i]);
+	for (size_t s = 0; s < NR_STEPS && !status; s++)
+		status = put_step(place, &steps[s], tokens);
 	return status;
 }
 
-const struct command command_pipeline = { "pipeline", head, put };
+const struct command command_pipeline = { "pipeline", head, .put_tokens = put_tokens };

@@ -154,4 +154,4 @@ static int put(const struct place *place)
 	return status;
 }
 
-const struct command command_start = { "start", head, put };
+const struct command command_start = { "start", head, .put = put };

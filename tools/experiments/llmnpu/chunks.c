@@ -40,17 +40,11 @@ static int put_row(const struct place *place, unsigned int tokens, enum llm_orde
 	return status;
 }
 
-static int put(const struct place *place)
+static int put_tokens(const struct place *place, unsigned int tokens)
 {
-	const struct range *tokens = &place->args->tokens;
-	int status = 0;
+	int status = put_row(place, tokens, LLM_ORDER_FIFO);
 
-	for (size_t i = 0; i < tokens->n && !status; i++) {
-		status = put_row(place, tokens->v[i], LLM_ORDER_FIFO);
-		if (!status)
-			status = put_row(place, tokens->v[i], LLM_ORDER_OOE);
-	}
-	return status;
+	return status ? status : put_row(place, tokens, LLM_ORDER_OOE);
 }
 
-const struct command command_chunks = { "chunks", head, put };
+const struct command command_chunks = { "chunks", head, .put_tokens = put_tokens };

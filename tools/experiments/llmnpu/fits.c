@@ -41,4 +41,4 @@ static int put(const struct place *place)
 	return 0;
 }
 
-const struct command command_fits = { "fits", head, put };
+const struct command command_fits = { "fits", head, .put = put };

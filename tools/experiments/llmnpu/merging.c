@@ -39,14 +39,4 @@ static int put_tokens(const struct place *place, unsigned int tokens)
 	return status;
 }
 
-static int put(const struct place *place)
-{
-	const struct range *tokens = &place->args->tokens;
-	int status = 0;
-
-	for (size_t i = 0; i < tokens->n && !status; i++)
-		status = put_tokens(place, tokens->v[i]);
-	return status;
-}
-
-const struct command command_merging = { "merging", head, put };
+const struct command command_merging = { "merging", head, .put_tokens = put_tokens };

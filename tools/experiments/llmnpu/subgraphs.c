@@ -135,4 +135,4 @@ static int put(const struct place *place)
 	return 0;
 }
 
-const struct command command_subgraphs = { "subgraphs", head, put };
+const struct command command_subgraphs = { "subgraphs", head, .put = put };

@@ -183,4 +183,4 @@ static int put(const struct place *place)
 	return status;
 }
 
-const struct command command_plan = { "plan", head, put };
+const struct command command_plan = { "plan", head, .put = put };

@@ -59,6 +59,18 @@ static int parse_one(void *ud, int c, const char *value)
 	return status;
 }
 
+static int put_lengths(const struct command *command, const struct place *place)
+{
+	const struct range *tokens = &place->args->tokens;
+	int status = 0;
+
+	if (command->put)
+		return command->put(place);
+	for (size_t i = 0; i < tokens->n && !status; i++)
+		status = command->put_tokens(place, tokens->v[i]);
+	return status;
+}
+
 static int put_place(const struct command *command, const struct args *args, const char *profile,
 		     const char *name, bool first)
 {
@@ -82,7 +94,7 @@ static int put_place(const struct command *command, const struct args *args, con
 	place.shape = &shape;
 	if (first)
 		command->head();
-	status = command->put(&place);
+	status = put_lengths(command, &place);
 	soc_free(soc);
 	return status;
 }

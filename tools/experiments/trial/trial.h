@@ -59,11 +59,13 @@ int run_trial(const struct place *place, const struct trial *trial, struct outco
 /* The plan of a trial, without running it; NULL after a message. */
 struct plan *plan_trial(const struct place *place, const struct trial *trial);
 
-/* A command: a heading, and what it prints for each model and SoC. 0, or an exit status. */
+/* A command: a heading, and what it prints for each model and SoC: at once, or if @put is NULL for
+ * each length of a prompt. 0, or an exit status. */
 struct command {
 	const char *name;
 	void (*head)(void);
 	int (*put)(const struct place *place);
+	int (*put_tokens)(const struct place *place, unsigned int tokens);
 };
 
 struct program {
