@@ -58,9 +58,12 @@ static int alloc_scratch(struct lane_attention *t, const struct lane_memory *m)
 
 	t->scratch_bytes = aligned(block ? lane_block_scratch(m) : lane_sparse_scratch(m), ALIGN);
 	t->scratch = aligned_alloc(ALIGN, t->scratch_bytes * m->loaded->threads);
-	return t->scratch ? 0
-			  : llm_fail(-ENOMEM, "no scratch memory for %u threads, %zu bytes each",
-				     m->loaded->threads, t->scratch_bytes);
+	if (block)
+		t->key_sums = malloc(lane_block_sums(m) * sizeof(*t->key_sums));
+	return t->scratch && (t->key_sums || !block)
+		       ? 0
+		       : llm_fail(-ENOMEM, "no scratch memory for %u threads, %zu bytes each",
+				  m->loaded->threads, t->scratch_bytes);
 }
 
 int lane_attention_init(struct lane_memory *m)
@@ -100,6 +103,7 @@ void lane_attention_fini(struct lane_memory *m)
 	llm_memory_free(&t->q);
 	llm_memory_free(&t->scores);
 	free(t->scratch);
+	free(t->key_sums);
 	free(t->packed);
 	free(t->most);
 	free(t->k_scale);

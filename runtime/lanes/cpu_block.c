@@ -19,6 +19,7 @@ struct block_pass {
 	struct lane_memory *m;
 	const struct lane_call *call;
 	unsigned int blocks; /* of the chunk's queries */
+	unsigned int whole; /* of keys, before the block of the chunk's last query */
 };
 
 /* A block of a head's queries. */
@@ -32,7 +33,7 @@ struct block {
 	uint32_t *found; /* [whole + 1] */
 	float *scores; /* [whole + 1] */
 	float *mean; /* [head_dim], of the queries */
-	float *wide; /* [BLOCK][head_dim] */
+	float *wide; /* [BLOCK][head_dim]: of a block whose keys are added up */
 	char *k, *v; /* gathered: floats [keys][head_dim] */
 	float *scratch; /* of the kernel */
 };
@@ -40,6 +41,11 @@ struct block {
 static unsigned int kv_blocks(const struct lane_memory *m)
 {
 	return (m->kv_rows + BLOCK - 1) / BLOCK + 1;
+}
+
+size_t lane_block_sums(const struct lane_memory *m)
+{
+	return (size_t)m->loaded->model.n_head_kv * kv_blocks(m) * m->loaded->model.head_dim;
 }
 
 size_t lane_block_scratch(const struct lane_memory *m)
@@ -96,14 +102,19 @@ static const float *queries(const struct block *b)
 	       (size_t)b->head * model->head_dim;
 }
 
+/* Of the keys of a KV head's block, which are the same for all queries of a pass. */
+static float *key_sums(const struct lane_memory *m, unsigned int kv_head, unsigned int block)
+{
+	return m->attention->key_sums +
+	       ((size_t)kv_head * kv_blocks(m) + block) * m->loaded->model.head_dim;
+}
+
 static float importance(const struct block *b, unsigned int block)
 {
 	unsigned int dim = b->m->loaded->model.head_dim;
-	float dot = 0, *sum = (float *)b->k;
+	const float *sum = key_sums(b->m, b->kv_head, block);
+	float dot = 0;
 
-	widen(b, false, block * BLOCK, BLOCK, b->wide);
-	memset(sum, 0, dim * sizeof(*sum));
-	add_rows(sum, b->wide, dim, BLOCK, dim);
 	for (unsigned int d = 0; d < dim; d++)
 		dot += b->mean[d] * sum[d];
 	return dot;
@@ -168,6 +179,21 @@ static void attend(const struct block *b, unsigned int chosen)
 	}
 }
 
+/* A KV head's keys of one block are added up. */
+static void task_sums(void *arg, unsigned int task, unsigned int worker)
+{
+	const struct block_pass *p = arg;
+	struct lane_attention *a = p->m->attention;
+	unsigned int dim = p->m->loaded->model.head_dim;
+	struct block b = { .p = p, .m = p->m, .kv_head = task / p->whole };
+	float *sum = key_sums(p->m, b.kv_head, task % p->whole);
+
+	place(&b, a->scratch + worker * a->scratch_bytes);
+	widen(&b, false, task % p->whole * BLOCK, BLOCK, b.wide);
+	memset(sum, 0, dim * sizeof(*sum));
+	add_rows(sum, b.wide, dim, BLOCK, dim);
+}
+
 static void task_block(void *arg, unsigned int task, unsigned int worker)
 {
 	const struct block_pass *p = arg;
@@ -198,7 +224,9 @@ void lane_cpu_blocks(struct lane_memory *m, const struct lane_call *call)
 		.m = m,
 		.call = call,
 		.blocks = (call->chunk->n + BLOCK - 1) / BLOCK,
+		.whole = (call->pos + call->chunk->n - 1) / BLOCK,
 	};
 
+	llm_pool_run(m->loaded->pool, task_sums, &p, m->loaded->model.n_head_kv * p.whole);
 	llm_pool_run(m->loaded->pool, task_block, &p, m->loaded->model.n_head * p.blocks);
 }

@@ -34,6 +34,7 @@ struct lane_attention {
 	float *most_q; /* [rows][n_head]: of the chunk that begins at the row */
 	uint8_t *k_scale; /* [n_layer][n_head_kv]: of the buckets' K */
 	uint8_t *q_scale; /* [rows][n_head]: of their Q, as most_q */
+	float *key_sums; /* attention block: [n_head_kv][blocks of keys][head_dim], of a chunk */
 	char *scratch; /* [threads][scratch_bytes], of a tile of queries */
 	size_t scratch_bytes;
 	/* As in struct llm_attention_stats; those of threads: */
@@ -79,6 +80,7 @@ void lane_attention_fini(struct lane_memory *memory);
 /* Bytes of scratch memory that each thread needs for a tile. */
 size_t lane_sparse_scratch(const struct lane_memory *memory);
 size_t lane_block_scratch(const struct lane_memory *memory); /* the same of attention block */
+size_t lane_block_sums(const struct lane_memory *memory); /* floats of key_sums */
 struct llm_attention_stats lane_attention_stats(const struct lane_memory *memory);
 /* Cache rows from @pos on are about to be written. */
 void lane_attention_truncate(struct lane_memory *memory, unsigned int pos);
