@@ -1,9 +1,10 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
 # The tests behind `make check-full`, which are too long for `make check` or need what it does not fetch.
-# From the root of the tree: tests/check-full.sh [deb] [kernels] [igt] [mass] [fuzz]     BUILD=DIR, VNPU_DATA=DIR as in the
-# Makefile.
+# From the root of the tree: tests/check-full.sh [unit] [deb] [kernels] [igt] [mass] [fuzz]     BUILD=DIR, VNPU_DATA=DIR as in
+# the Makefile.
 #
+#   unit      unit tests whose random loops are longer than in `make check`
 #   deb       the Debian packages: what is in them, lintian, and the module's in a Debian 12 of its own (150 MB to fetch, once)
 #   kernels   no warning at W=1 and from sparse on 6.12; all of tests/vm/guest.sh on Debian's newest 7.x, on the debug
 #             kernels of 6.12 and 7.x and on the one that looks for data races: fetches 450 MB and compiles three kernels,
@@ -17,10 +18,12 @@ set -u
 cd "$(dirname "$0")/.." || exit 1
 . tests/lib.sh
 export BUILD=${BUILD:-build}
-[ $# -gt 0 ] || set -- deb kernels igt mass fuzz
+[ $# -gt 0 ] || set -- unit deb kernels igt mass fuzz
 
 for group; do
 	case $group in
+	unit)
+		VNPU_DRAFTERS=20 run_cmocka "unit test_drafter, longer" "$BUILD/tests/test_drafter" ;;
 	deb)
 		TEST_TIMEOUT=3600 run_script "deb packages" bash tests/deb/packages.sh
 		TEST_TIMEOUT=3600 run_script "deb module in a Debian 12" bash tests/deb/chroot.sh ;;
@@ -41,7 +44,7 @@ for group; do
 				run_script "fuzz on $kernel" bash tests/vm/run.sh tests/vm/fuzz.sh
 		done ;;
 	*)
-		echo "tests/check-full.sh: no group '$group'; there are deb, kernels, igt, mass, fuzz" >&2
+		echo "tests/check-full.sh: no group '$group'; there are unit, deb, kernels, igt, mass, fuzz" >&2
 		exit 2 ;;
 	esac
 done

@@ -240,7 +240,9 @@ refuses "a short file" 1 "tensor '[a-z0-9_.]*' needs .*truncated" "$bin/llm-logi
 
 # A text of a few hundred windows' tokens that is in the tree.
 cat docs/*.md >"$scratch/text"
-cal=("${t[@]}" --calibrate "$scratch/text" --calibrate-tokens 1024)
+# The importance of heads takes nearly all of the time: of one window, or where nothing looks at it of none.
+cal=("${t[@]}" --calibrate "$scratch/text" --calibrate-tokens 1024 --head-tokens 512)
+short=("${t[@]}" --calibrate "$scratch/text" --calibrate-tokens 1024 --head-tokens 0)
 for bad in "--pruning 1.1" "--pruning x" "--hot -1" "--outlier-channels 0" "--outlier-channels 1" "--smooth 2" "--smooth nan" "--smooth any" "--smooth-bits 0.5" "--smooth-bits 9" "--calibrate-tokens 0"; do
 	# shellcheck disable=SC2086
 	refuses "$bad" 2 "${bad%% *}: " "${cal[@]}" $bad "$model" "$out" f16
@@ -281,16 +283,16 @@ passes "calibrated with three threads" "${cal[@]}" -t 3 "$scratch/f32.gguf" "$sc
 cmp "$scratch/cal.gguf" "$scratch/t3.gguf" >"$scratch/err" 2>&1 && ok "the same file with three threads" || not_ok "the same file with three threads" "$(<"$scratch/err")"
 passes "a calibrated file again, as it is" "${t[@]}" "$scratch/cal.gguf" "$scratch/again.gguf" q8_0
 cmp "$scratch/cal.gguf" "$scratch/again.gguf" >"$scratch/err" 2>&1 && ok "its calibration stays" || not_ok "its calibration stays" "$(<"$scratch/err")"
-passes "a calibrated file calibrated again" "${cal[@]}" "$scratch/cal.gguf" "$scratch/twice.gguf" q8_0
+passes "a calibrated file calibrated again" "${short[@]}" "$scratch/cal.gguf" "$scratch/twice.gguf" q8_0
 same "the new calibration replaces the old one" "$(grep -ao 'vnpu\.shadow\.hot_counts\|blk\.[0-9]*\.[a-z_]*\.shadow' "$scratch/twice.gguf" | sort | uniq -c | awk '{ n[$1]++ } END { print n[1] }')" 5
 cpu() { "$bin/llm-logits" --placement cpu --tokens 1,5,900,77,3,1200 -o json "$@" >"$scratch/logits" 2>&1 && sed 's/.*"logits"://' "$scratch/logits" || cat "$scratch/logits"; }
 same "without static activations it computes the same" "$(cpu -m "$scratch/cal.gguf")" "$(cpu -m "$model")"
-passes "calibrated w8a8" "${cal[@]}" "$scratch/f32.gguf" "$scratch/cal8.gguf" w8a8
+passes "calibrated w8a8" "${short[@]}" "$scratch/f32.gguf" "$scratch/cal8.gguf" w8a8
 same "packed, too" "$(logits -m "$scratch/cal8.gguf")" "$(logits -m "$model" --weights w8a8)"
 passes "packing a calibrated file" "${t[@]}" "$scratch/cal.gguf" "$scratch/cal8b.gguf" w8a8
 shadows() { grep -ao 'blk\.[0-9]*\.[a-z_]*\.shadow' "$1"; }
 same "keeps the weights for outliers" "$(shadows "$scratch/cal8b.gguf")" "$(shadows "$scratch/cal8.gguf")"
-passes "--profile" "${cal[@]}" --profile sd8gen3 "$scratch/f32.gguf" "$scratch/chunk.gguf" q8_0
+passes "--profile" "${short[@]}" --profile sd8gen3 "$scratch/f32.gguf" "$scratch/chunk.gguf" q8_0
 chunk=$(sed -n 's/.*prompts in chunks of \([0-9]*\) tokens are the fastest on sd8gen3$/\1/p' "$scratch/out")
 # pp CHUNK: what 1024 tokens take there in chunks of so many, in ns; 0: of as many as the file says.
 pp() {
@@ -305,16 +307,16 @@ for other in 32 64 128 256 512 1024; do
 done
 refuses "a soc that is not there" 1 "no-such-soc" "${cal[@]}" --profile no-such-soc "$scratch/f32.gguf" "$scratch/chunk.gguf" q8_0
 for pruning in "0 24" "0.5 12" "1 0"; do
-	passes "--pruning ${pruning% *}" "${cal[@]}" --pruning "${pruning% *}" "$scratch/f32.gguf" "$scratch/pruned.gguf" f16
+	passes "--pruning ${pruning% *}" "${short[@]}" --pruning "${pruning% *}" "$scratch/f32.gguf" "$scratch/pruned.gguf" f16
 	same "keeps ${pruning#* } inputs" "$(shadows "$scratch/pruned.gguf" | wc -l)" "${pruning#* }"
 done
-passes "calibrated from standard input" bash -c '"$0" --calibrate - --calibrate-tokens 1024 "$1" "$2" q8_0 <"$3"' "$bin/llm-quantize" "$scratch/f32.gguf" "$scratch/stdin.gguf" "$scratch/text"
+passes "calibrated from standard input" bash -c '"$0" --calibrate - --calibrate-tokens 1024 --head-tokens 512 "$1" "$2" q8_0 <"$3"' "$bin/llm-quantize" "$scratch/f32.gguf" "$scratch/stdin.gguf" "$scratch/text"
 cmp "$scratch/cal.gguf" "$scratch/stdin.gguf" >"$scratch/err" 2>&1 && ok "the same file from standard input" || not_ok "the same file from standard input" "$(<"$scratch/err")"
 
-passes "smoothed" "${cal[@]}" --smooth 0.5 -v "$scratch/f32.gguf" "$scratch/smooth.gguf" f32
+passes "smoothed" "${short[@]}" --smooth 0.5 -v "$scratch/f32.gguf" "$scratch/smooth.gguf" f32
 head -25 "$scratch/out" >"$scratch/smooth.txt"
 near "a smoothed file computes the same" "$(ppl "$scratch/smooth.gguf")" "$(ppl "$scratch/f32.gguf")" 1e-4
-passes "the smoothed file calibrated" "${cal[@]}" -v "$scratch/smooth.gguf" "$out" f32
+passes "the smoothed file calibrated" "${short[@]}" -v "$scratch/smooth.gguf" "$out" f32
 true_in_python "the calibration is the smoothed model's" "
 a, b = ([l.split() for l in open(f).read().splitlines()[1:25]] for f in sys.argv[1:])
 assert len(a) == 24
@@ -322,7 +324,7 @@ for x, y in zip(a, b):
     assert x[:3] == y[:3] and all(abs(float(p) / float(q) - 1) < 0.02 for p, q in zip(x[3:6], y[3:6])), (x, y)
 " "$scratch/smooth.txt" "$scratch/out"
 for kind in auto weights; do
-	passes "smoothed with searched exponents: $kind" "${cal[@]}" --smooth $kind --smooth-bits 4 -v "$scratch/f32.gguf" "$scratch/$kind.gguf" f32
+	passes "smoothed with searched exponents: $kind" "${short[@]}" --smooth $kind --smooth-bits 4 -v "$scratch/f32.gguf" "$scratch/$kind.gguf" f32
 	awk 'NR > 1 && NR <= 25 { print $NF }' "$scratch/out" >"$scratch/$kind.txt"
 	near "$kind computes the same" "$(ppl "$scratch/$kind.gguf")" "$(ppl "$scratch/f32.gguf")" 1e-4
 done
@@ -331,15 +333,15 @@ a, b = ([float(l) for l in open(f)] for f in sys.argv[1:])
 assert len(a) == 24 and all(0 <= x <= 1 for x in a + b), (a, b)
 assert len(set(a)) > 1 and sum(a) > sum(b), (a, b)
 " "$scratch/auto.txt" "$scratch/weights.txt"
-passes "exponents for 8 bits" "${cal[@]}" --smooth auto -v "$scratch/f32.gguf" "$out" f32
+passes "exponents for 8 bits" "${short[@]}" --smooth auto -v "$scratch/f32.gguf" "$out" f32
 awk 'NR > 1 && NR <= 25 { print $NF }' "$scratch/out" >"$scratch/8.txt"
 true_in_python "and so do wider weights" "
 a, b = (sum(float(l) for l in open(f)) for f in sys.argv[1:])
 assert a > b, (a, b)
 " "$scratch/8.txt" "$scratch/auto.txt"
-passes "exponents for adaptive" "${cal[@]}" --smooth auto --bits 4 -v "$scratch/f32.gguf" "$scratch/adaptive4.gguf" adaptive
+passes "exponents for adaptive" "${short[@]}" --smooth auto --bits 4 -v "$scratch/f32.gguf" "$scratch/adaptive4.gguf" adaptive
 same "are those for its average width" "$(awk 'NR > 1 && NR <= 25 { print $NF }' "$scratch/out")" "$(<"$scratch/auto.txt")"
-passes "smoothed and packed" "${cal[@]}" --smooth 0.5 "$scratch/f32.gguf" "$scratch/smooth8.gguf" w8a8
+passes "smoothed and packed" "${short[@]}" --smooth 0.5 "$scratch/f32.gguf" "$scratch/smooth8.gguf" w8a8
 passes "the smoothed file packed" "${t[@]}" "$scratch/smooth.gguf" "$scratch/smooth8b.gguf" w8a8
 same "smoothed and packed at once, or one after the other" "$(logits -m "$scratch/smooth8.gguf")" "$(logits -m "$scratch/smooth8b.gguf")"
 

@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: MIT
 /* llm-quantize: writes a model with another type of weights, calibrated, or with random weights. */
 #include <ctype.h>
+#include <errno.h>
 #include <inttypes.h>
+#include <libgen.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "llm_quantize.h"
 #include "options.h"
@@ -75,6 +78,20 @@ static void print_inputs(const struct llm_calibration *c)
 	}
 }
 
+/* A calibration may take long: not if its file will have no folder. 0 or an exit status. */
+static int check_folder(const char *out)
+{
+	char *copy = strdup(out);
+	int status = 0;
+
+	if (!copy)
+		return tool_fail("no memory for a name");
+	if (access(dirname(copy), F_OK))
+		status = tool_fail("%s: %s", out, strerror(errno));
+	free(copy);
+	return status;
+}
+
 /* 0 or an exit status. */
 static int calibrate(struct args *a, struct llm_calibration **calibration)
 {
@@ -136,7 +153,9 @@ static int run(struct args *a)
 	for (int i = 0; i < 2; i++)
 		if (!sigaction(signals[i], NULL, &before) && before.sa_handler != SIG_IGN)
 			sigaction(signals[i], &sa, NULL);
-	status = a->text ? calibrate(a, &calibration) : 0;
+	status = a->text ? check_folder(a->quantize.out) : 0;
+	if (!status && a->text)
+		status = calibrate(a, &calibration);
 	a->quantize.calibration = calibration;
 	if (!status && llm_quantize(&a->quantize, &r))
 		status = tool_fail("%s", llm_error());
