@@ -66,7 +66,7 @@ RUNTIME_ROOMS := runtime/base runtime/grammar runtime/sample runtime/draft runti
 	runtime/partition runtime/lanes/opencl runtime/lanes runtime/pass runtime
 ROOMS += runtime/api $(RUNTIME_ROOMS)
 runtime/api_folder := runtime
-runtime/api_public := llm.h llm_choices.h llm_quantize.h llm_sampler.h llm_vocab.h
+runtime/api_public := llm.h llm_chat.h llm_choices.h llm_quantize.h llm_sampler.h llm_vocab.h
 
 runtime/base_public := checksum.h llm_fail.h threadpool.h
 runtime/base_uses := $(RUNTIME_BELOW)
@@ -80,7 +80,7 @@ runtime/draft_uses := $(runtime/base_uses) runtime/base
 runtime/gguf_public := gguf.h gguf_blocks.h gguf_quantize.h gguf_recast.h gguf_writer.h dequant.h
 runtime/gguf_uses := $(runtime/base_uses) runtime/base
 # These two do not see each other:
-runtime/text_public := text.h tokenizer.h
+runtime/text_public := chat.h chat_format.h text.h tokenizer.h
 runtime/text_uses := $(runtime/gguf_uses) runtime/gguf
 runtime/model_public := activations.h adaptive.h arch.h model.h ops.h pack.h packed.h shape.h
 runtime/model_uses := $(runtime/gguf_uses) runtime/gguf

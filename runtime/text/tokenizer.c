@@ -244,13 +244,25 @@ static size_t stripped(const struct tokenizer *tok, int32_t id, const uint8_t *t
 	return n;
 }
 
-long tokenizer_encode(const struct tokenizer *tok, const char *text, size_t bytes,
-		      unsigned int flags, int32_t *ids, size_t max)
+/* How many bytes from @pos on are in the same range; *@r becomes the first one that ends behind
+ * @pos. */
+static size_t control_bytes(const struct tokenizer_range **r, const struct tokenizer_range *end,
+			    size_t pos)
+{
+	while (*r < end && (*r)->end <= pos)
+		++*r;
+	return *r < end && (*r)->begin <= pos ? (*r)->end - pos : 0;
+}
+
+long tokenizer_encode_ranges(const struct tokenizer *tok, const char *text, size_t bytes,
+			     unsigned int flags, const struct tokenizer_range *ranges,
+			     size_t nr_ranges, int32_t *ids, size_t max)
 {
 	struct id_list out = { ids, max, 0 };
+	const struct tokenizer_range *range = ranges;
 	const uint8_t *s = (const uint8_t *)text;
 	size_t start = 0, pos = 0;
-	bool space = tok->adds_space;
+	bool space = tok->adds_space && !(flags & TOKENIZE_CONTINUES);
 	int ret;
 
 	if (bytes > INT32_MAX)
@@ -258,10 +270,11 @@ long tokenizer_encode(const struct tokenizer *tok, const char *text, size_t byte
 	if ((flags & TOKENIZE_BOS) && tok->adds_bos)
 		id_list_push(&out, tok->bos);
 	while (pos < bytes) {
+		size_t control = control_bytes(&range, ranges + nr_ranges, pos);
 		int32_t id = -1;
 
 		if (tok->special_first[s[pos]])
-			id = special_match(tok, s + pos, bytes - pos, flags & TOKENIZE_SPECIAL);
+			id = special_match(tok, s + pos, bytes - pos, control);
 		if (id < 0) {
 			pos++;
 			continue;
@@ -282,6 +295,23 @@ long tokenizer_encode(const struct tokenizer *tok, const char *text, size_t byte
 			return ret;
 	}
 	return out.n;
+}
+
+long tokenizer_encode(const struct tokenizer *tok, const char *text, size_t bytes,
+		      unsigned int flags, int32_t *ids, size_t max)
+{
+	const struct tokenizer_range whole = { 0, bytes };
+
+	return tokenizer_encode_ranges(tok, text, bytes, flags, &whole,
+				       flags & TOKENIZE_SPECIAL ? 1 : 0, ids, max);
+}
+
+const char *tokenizer_spelling(const struct tokenizer *tok, int32_t id, size_t *bytes)
+{
+	if (id < 0 || (uint32_t)id >= tok->n_tokens)
+		return NULL;
+	*bytes = tok->tokens[id].bytes;
+	return (const char *)token_text(tok, id);
 }
 
 /* Control tokens have no text. */

@@ -24,6 +24,12 @@ struct tokenizer;
 #define TOKENIZE_BOS (1u << 0) /* put BOS in front, if the vocabulary asks for it */
 /* Recognise control tokens that are spelled out in the text, as user-defined tokens always are. */
 #define TOKENIZE_SPECIAL (1u << 1)
+#define TOKENIZE_CONTINUES (1u << 2) /* other text stands before it: no dummy space in front */
+
+/* A part of a text, by its bytes from @begin to before @end. */
+struct tokenizer_range {
+	size_t begin, end;
+};
 
 /* Returns 0, or -errno with one line in @err: -ENOTSUP for the model or the pre-tokenizer, -EINVAL
  * for an inconsistent vocabulary. */
@@ -49,6 +55,13 @@ bool tokenizer_is_end(const struct tokenizer *tok, int32_t id);
  * in front of each stretch of text between special tokens. */
 long tokenizer_encode(const struct tokenizer *tok, const char *text, size_t bytes,
 		      unsigned int flags, int32_t *ids, size_t max);
+/* The same, but recognises control tokens only within @ranges, which are in the text's order. The
+ * text between them is no other than the rest: tokens are merged across their ends. */
+long tokenizer_encode_ranges(const struct tokenizer *tok, const char *text, size_t bytes,
+			     unsigned int flags, const struct tokenizer_range *ranges,
+			     size_t nr_ranges, int32_t *ids, size_t max);
+/* The *@bytes by which a text spells a token out, a control token too. NULL: unknown id. */
+const char *tokenizer_spelling(const struct tokenizer *tok, int32_t id, size_t *bytes);
 /* Stores at most @max bytes of a token and returns their total number, 0 for a control token.
  * -EINVAL: unknown id. */
 int tokenizer_token_text(const struct tokenizer *tok, int32_t id, char *buf, size_t max);

@@ -95,7 +95,7 @@ static const struct bpe_merge *find_merge(const struct tokenizer *tok, int32_t l
 
 static bool is_special(const struct tokenizer *tok, const uint8_t *text, size_t bytes)
 {
-	int32_t id = bytes ? special_match(tok, text, bytes, true) : -1;
+	int32_t id = bytes ? special_match(tok, text, bytes, bytes) : -1;
 
 	return id >= 0 && tok->tokens[id].bytes == bytes;
 }

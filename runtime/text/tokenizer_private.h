@@ -134,8 +134,10 @@ bool ends_text(const char *s, size_t bytes);
 void ends_mark(struct tokenizer *tok);
 
 int special_load(struct tokenizer *tok, struct tokenizer_error *e);
-/* The longest user-defined or, with @control, other special token at @text; -1: none. */
-int32_t special_match(const struct tokenizer *tok, const uint8_t *text, size_t bytes, bool control);
+/* The longest user-defined token at @text, or other special one within its first @control bytes;
+ * -1: none. */
+int32_t special_match(const struct tokenizer *tok, const uint8_t *text, size_t bytes,
+		      size_t control);
 
 int spm_load(struct tokenizer *tok, struct tokenizer_error *e);
 /* Encodes text without special tokens; @space puts the dummy space in front. 0 or -errno. */

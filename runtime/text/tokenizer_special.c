@@ -73,7 +73,8 @@ static uint32_t lower_bound(const struct tokenizer *tok, uint32_t low, uint32_t 
 	return low;
 }
 
-int32_t special_match(const struct tokenizer *tok, const uint8_t *text, size_t bytes, bool control)
+int32_t special_match(const struct tokenizer *tok, const uint8_t *text, size_t bytes,
+		      size_t control)
 {
 	uint32_t low = 0, high = tok->n_special, depth;
 	int32_t found = -1;
@@ -83,7 +84,7 @@ int32_t special_match(const struct tokenizer *tok, const uint8_t *text, size_t b
 		high = lower_bound(tok, low, high, depth, text[depth] + 1u);
 		/* Candidates that end here are sorted before the longer ones. */
 		for (; low < high && tok->tokens[tok->special[low]].bytes == depth + 1; low++)
-			if (control || tok->tokens[tok->special[low]].type == TOKEN_USER)
+			if (depth < control || tok->tokens[tok->special[low]].type == TOKEN_USER)
 				if (found < 0 || tok->tokens[found].bytes <= depth)
 					found = tok->special[low];
 	}
