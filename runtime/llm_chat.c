@@ -70,9 +70,9 @@ static int choose(const char *given, struct chat_template *t)
 		err = chat_format_recognise(given, strlen(given), t);
 	if (err == -ENOENT)
 		return llm_fail(-EINVAL,
-				"'%.40s%s' is neither the name of a chat format nor a template "
-				"that has one; there are %s",
-				given, strlen(given) > 40 ? "..." : "",
+				"'%.*s' is neither the name of a chat format nor a template that "
+				"has one; there are %s",
+				(int)strcspn(given, "\n"), given,
 				format_names(names, sizeof(names)));
 	return err;
 }

@@ -131,6 +131,9 @@ int32_t llm_sample(struct llm_sampler *sampler, const float *logits);
 /* Tokens of a prompt, or others that were not drawn: penalties and DRY count them. Ids that the
  * vocabulary lacks are ignored. */
 void llm_sampler_prompt(struct llm_sampler *sampler, const int32_t *ids, size_t n);
+/* The next token begins another text, such as the next answer of a chat: a grammar is at its start.
+ * Everything else goes on. */
+void llm_sampler_begin_text(struct llm_sampler *sampler);
 /* Begins again as llm_sampler_create() left it: without tokens, at the grammar's start, with the
  * seed's first random number. */
 void llm_sampler_reset(struct llm_sampler *sampler);

@@ -165,13 +165,18 @@ void llm_sampler_prompt(struct llm_sampler *s, const int32_t *ids, size_t n)
 			sampler_add(s, ids[i]);
 }
 
+void llm_sampler_begin_text(struct llm_sampler *s)
+{
+	if (s->matcher)
+		matcher_reset(s->matcher);
+}
+
 void llm_sampler_reset(struct llm_sampler *s)
 {
 	recent_clear(&s->recent);
 	dry_clear(&s->dry);
 	mirostat_clear(&s->mirostat);
-	if (s->matcher)
-		matcher_reset(s->matcher);
+	llm_sampler_begin_text(s);
 	random_seed(&s->random, s->opts.seed);
 }
 

@@ -94,9 +94,6 @@ static const struct chat_format formats[] = {
 	{ "phi3", .marks = { "<|assistant|>", "<|end|>" },
 	  .system = { "<|system|>\n", "<|end|>\n" }, .user = { "<|user|>\n", "<|end|>\n" },
 	  .answer = { "<|assistant|>\n", "<|end|>\n" } },
-	{ "chatglm4", .marks = { "[gMASK]<sop>", "<|assistant|>" }, .start = "[gMASK]<sop>",
-	  .system = { "<|system|>\n", NULL }, .user = { "<|user|>\n", NULL },
-	  .answer = { "<|assistant|>", NULL }, .lead = "\n" },
 	/* StableLM's too, whose EOS is another. */
 	{ "zephyr", .marks = { "<|user|>\n' + message['content'] + eos_token", "<|assistant|>" },
 	  .system = { "<|system|>\n", CHAT_EOS "\n" }, .user = { "<|user|>\n", CHAT_EOS "\n" },

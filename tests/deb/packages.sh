@@ -54,7 +54,7 @@ has "libnpu-dev has what a program is built with" libnpu-dev "$lib"/{libnpu.so,l
 	/usr/include/vnpu/{npu.h,npu_graph.h,npu_json.h,drm/vnpu_accel.h,linux/vnpu_fw.h}
 has "libllm0 has the library" libllm0 "$lib/libllm.so.0"
 has "libllm-dev has what a program is built with" libllm-dev "$lib"/{libllm.so,libllm.a,pkgconfig/libllm.pc} \
-	/usr/include/vnpu/{llm,llm_choices,llm_quantize,llm_sampler,llm_vocab}.h
+	/usr/include/vnpu/{llm,llm_chat,llm_choices,llm_quantize,llm_sampler,llm_vocab}.h
 same "no file is in two packages" "none$(sort "$scratch"/*.list | grep -v /usr/share/doc | uniq -d)" none
 has "vnpu-tools has every program" vnpu-tools /usr/sbin/vnpu-fw \
 	$(cd "$debs/vnpu-$version/build/bin" && printf '/usr/bin/%s\n' * | grep -vx /usr/bin/vnpu-fw)

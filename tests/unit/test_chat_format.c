@@ -192,9 +192,6 @@ static const struct {
 	  "<|user|>\n Bye <|end|>\n<|assistant|>\n",
 	  "<|user|>\nHi<|end|>\n<|assistant|>\n Ha <|end|>\n"
 	  "<|user|>\n Bye <|end|>\n<|assistant|>\n" },
-	{ "chatglm4",
-	  "[gMASK]<sop><|system|>\nSys<|user|>\nHi<|assistant|>\n Ha <|user|>\n Bye <|assistant|>",
-	  "[gMASK]<sop><|user|>\nHi<|assistant|>\n Ha <|user|>\n Bye <|assistant|>" },
 	{ "zephyr",
 	  "<|system|>\nSys</s>\n<|user|>\nHi</s>\n<|assistant|>\n Ha </s>\n"
 	  "<|user|>\n Bye </s>\n<|assistant|>\n",
@@ -373,6 +370,18 @@ static void test_a_templates_own_system_text(void **state)
 			  "chatml", false, "You are a model.");
 	expect_recognised("{{ '<|im_start|>system\nYou\nare<|im_end|>\n<|im_start|>user\n' }}",
 			  "chatml", false, "You\nare");
+	/* Where it stands on its own, its beginning is known. */
+	expect_recognised("{{ \"<|im_start|>system\\nReasoning Mode: \" + mode }}"
+			  "{{ \"## Custom Instructions\\n\\n\" }}"
+			  "{{ \"You are a helpful AI assistant named SmolLM. It's so.\\n\\n\" }}",
+			  "smollm3", false,
+			  "You are a helpful AI assistant named SmolLM. It's so.");
+	expect_recognised("{{ '<|im_start|>Reasoning Mode: ## Custom Instructions' }}"
+			  "{{ 'You are a helpful AI assistant named SmolLM",
+			  "smollm3", false, NULL);
+	expect_recognised("<|im_start|>Reasoning Mode: ## Custom Instructions"
+			  "You are a helpful AI assistant named SmolLM'",
+			  "smollm3", false, NULL);
 	/* It ends with the file, in another literal, or at once. */
 	expect_recognised("<|im_end|>{{ '<|im_start|>system\nYou", "chatml", false, NULL);
 	expect_recognised("{{ '<|im_start|>system\nYou' + x + '<|im_end|>' }}", "chatml", false,

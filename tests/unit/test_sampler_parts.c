@@ -408,6 +408,24 @@ static void test_after_a_reset_the_grammar_begins_again(void **state)
 	llm_sampler_free(s);
 }
 
+static void test_another_text_begins_the_grammar_alone(void **state)
+{
+	const struct llm_sampler_options o = { .temperature = 3,
+					       .top_p = 1,
+					       .grammar = "root ::= [0-9] [0-9] [0-9] [0-9] [0-9]",
+					       .engine = engine };
+	struct llm_sampler *s = create(&o, llm_engine_info(engine)->n_vocab);
+	struct text first, second;
+
+	assert_int_equal(generate(s, &first, 20), LLM_ENDED_TOKEN);
+	llm_sampler_begin_text(s);
+	assert_int_equal(generate(s, &second, 20), LLM_ENDED_TOKEN);
+	assert_int_equal(strspn(second.bytes, "0123456789"), 5);
+	/* The random numbers go on. */
+	assert_string_not_equal(first.bytes, second.bytes);
+	llm_sampler_free(s);
+}
+
 /* Here all tokens that the grammar allows are ruled out, so the text ends where it should not. */
 static void test_a_text_ends_where_no_token_is_left(void **state)
 {
@@ -493,6 +511,7 @@ int main(void)
 		cmocka_unit_test(test_repetitions_do_not_cross_a_break),
 		cmocka_unit_test(test_generated_texts_of_schemas_are_json),
 		cmocka_unit_test(test_after_a_reset_the_grammar_begins_again),
+		cmocka_unit_test(test_another_text_begins_the_grammar_alone),
 		cmocka_unit_test(test_a_text_ends_where_no_token_is_left),
 		cmocka_unit_test(test_bad_options_are_refused),
 	};
