@@ -34,6 +34,10 @@ works "a file byte for byte, underscores" "${cli[@]}" -bf "$scratch/prompt" --n_
 works "a reverse prompt" "${cli[@]}" -p "The kernel" -n 64 -r "." -s 42
 works "to the end of the text" "${cli[@]}" -p "The kernel" -n -2 -r "." --threads 2 --predict 16
 works "samplers" "$bin/llm-cli" -m "$model" -p "The kernel" -n 8 --temperature 0.7 --top-k 20 --top-p 0.9 --min-p 0.05 -s 7
+works "a chat of one turn" "${cli[@]}" -cnv -st --chat-template chatml -sys "You are helpful" -p "The kernel" -n 8 --jinja
+works "a chat, its first turn in a file" "${cli[@]}" --conversation --single-turn --chat-template llama3 -f "$scratch/prompt" -n 8 --no-jinja --reasoning-format none
+works "a system prompt in a file" "${cli[@]}" -sysf "$scratch/prompt" --chat-template gemma -p "The kernel" -n 8 -c 256 -ngl 99 -fa
+works "--jinja without a chat" "${cli[@]}" --jinja -no-cnv -p "The kernel" -n 8
 works "llama-bench" "$bin/llm-bench" -m "$model" -p 16 -n 4 -r 1 -ngl 0,99 -fa 1 -mmp 1 -t 2 --numa numactl
 works "llama-bench -o json" "$bin/llm-bench" -m "$model" -p 16 -n 0 -r 1 -b 256 -ub 64,128 -ctk f16 -ctv f16 -o json
 works "llama-bench -pg" "$bin/llm-bench" -m "$model" -p 0 -n 0 -pg 16,4 -r 1 -mmp 0 -sm none -nkvo 0 -dio 0 -embd 0
@@ -44,10 +48,11 @@ works "llama-perplexity --kl-divergence" "$bin/llm-perplexity" -m "$model" --kl-
 
 refuses "-hf" 2 "nothing is downloaded.*-m FILE" "$bin/llm-cli" -hf ggml-org/models -p x
 refuses "-hf in a benchmark" 2 "nothing is downloaded.*-m FILE" "$bin/llm-bench" -hf ggml-org/models
-refuses "a chat" 2 "there is no chat.*-p.*--special" "${cli[@]}" -cnv -p "You are helpful"
-refuses "a system prompt" 2 "there is no chat" "${cli[@]}" -sys "You are helpful" --jinja
-refuses "templates" 2 "there is no chat" "${cli[@]}" --jinja -p x
-refuses "interactive" 2 "no input is read.*again with the text so far" "${cli[@]}" -i -r "User:" -p "User: hi"
+refuses "-cnv where there is no chat" 2 "only llm-cli talks" "$bin/llm-perplexity" -m "$model" -f x -cnv
+refuses "a system prompt where there is no chat" 2 "only llm-cli talks" "$bin/llm-bench" -sys "You are helpful"
+refuses "interactive" 2 "llm-cli -cnv reads turns" "${cli[@]}" -i -r "User:" -p "User: hi"
+refuses "what stands around turns" 2 "--chat-template" "${cli[@]}" --in-prefix "User: " -p hi
+refuses "thoughts" 2 "thoughts are text" "${cli[@]}" -p x --reasoning-format deepseek
 refuses "--numa distribute" 2 "numactl --interleave=all" "${cli[@]}" -p x --numa distribute
 refuses "--mlock" 2 "not locked.*swapoff" "${cli[@]}" -p x --mlock
 refuses "without flash attention" 2 "-fa off: attention" "${cli[@]}" -p x -fa off

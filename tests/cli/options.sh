@@ -111,7 +111,7 @@ same "placement cpu chooses weights f32" "$(logits --placement cpu --weights f32
 for tool in llm-cli llm-perplexity llm-logits; do
 	refuses "$tool: no model" 2 "-m FILE" "$bin/$tool"
 done
-refuses "llm-cli: no prompt" 2 "-p TEXT" "$bin/llm-cli" -m "$model"
+refuses "llm-cli: no prompt" 2 "no prompt, and no conversation.*-p TEXT" "$bin/llm-cli" -m "$model"
 refuses "llm-cli: two prompts" 2 "-p TEXT" "$bin/llm-cli" -m "$model" -p x -f y
 refuses "llm-cli: prompt file that does not exist" 1 "no-such-file: No such file" "$bin/llm-cli" -m "$model" --preset cpu -f "$scratch/no-such-file"
 refuses "llm-cli: prompt file that is a folder" 1 "directory" "$bin/llm-cli" -m "$model" --preset cpu -f "$scratch"

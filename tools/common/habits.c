@@ -9,11 +9,9 @@
 #define NO_DOWNLOAD                                                                              \
 	"nothing is downloaded: fetch the GGUF file, such as with 'hf download REPO FILE', and " \
 	"give it with -m FILE"
-#define NO_CHAT                                                                             \
-	"there is no chat: write the turns as the model's template has them into -p, with " \
-	"--special"
-#define NO_INPUT \
-	"no input is read while a text is generated: run the program again with the text so far"
+#define NO_CHAT "only llm-cli talks with a model: leave it out"
+#define NO_INPUT "llm-cli -cnv reads turns, each a line, or several with a backslash between them"
+#define NO_AFFIX "the chat format has what stands around a turn: --chat-template names it"
 #define NO_LOG "there is no log: --stats tells speeds, and NPU_LOG=ioctl the device's calls"
 #define NO_SPLIT "one OpenCL device is used, which --gpu names, and --placement says for what"
 #define NO_DRAFT_MODEL "no second model makes drafts: leave it out"
@@ -132,22 +130,24 @@ static const struct habit habits[] = {
 	{ "--no-display-prompt", .takes = GIVEN, .doc = "only the continuation is written" },
 	{ "--display-prompt", .doc = "only the continuation is written: print the prompt first" },
 	{ "--verbose-prompt", .doc = "llm-vocab --encode shows the tokens of a text" },
-	{ "-no-cnv --no-conversation", .takes = GIVEN, .doc = "texts are always continued" },
+	{ "-no-cnv --no-conversation", .takes = GIVEN, .doc = "only llm-cli has conversations" },
 	{ "-cnv --conversation", .doc = NO_CHAT },
 	{ "-st --single-turn", .doc = NO_CHAT },
 	{ "-sys --system-prompt", "TEXT", .doc = NO_CHAT },
 	{ "-sysf --system-prompt-file", "FILE", .doc = NO_CHAT },
 	{ "--chat-template", "TEMPLATE", .doc = NO_CHAT },
 	{ "--chat-template-file", "FILE", .doc = NO_CHAT },
-	{ "--jinja", .doc = NO_CHAT },
-	{ "--no-jinja", .takes = GIVEN, .doc = "templates of chats are not used" },
-	{ "--reasoning-format", "FORMAT", .doc = NO_CHAT },
+	{ "--jinja", .takes = GIVEN,
+	  .doc = "a chat's format is recognised in the template, which is not run" },
+	{ "--no-jinja", .takes = GIVEN, .doc = "templates are not run" },
+	{ "--reasoning-format", "FORMAT", .takes = "none",
+	  .doc = "thoughts are text like the rest of an answer" },
 	{ "-i --interactive", .doc = NO_INPUT },
 	{ "-if --interactive-first", .doc = NO_INPUT },
 	{ "-mli --multiline-input", .doc = NO_INPUT },
-	{ "--in-prefix", "TEXT", .doc = NO_INPUT },
-	{ "--in-suffix", "TEXT", .doc = NO_INPUT },
-	{ "--in-prefix-bos", .doc = NO_INPUT },
+	{ "--in-prefix", "TEXT", .doc = NO_AFFIX },
+	{ "--in-suffix", "TEXT", .doc = NO_AFFIX },
+	{ "--in-prefix-bos", .doc = NO_AFFIX },
 	{ "-cb --cont-batching", .doc = NO_SERVER },
 	{ "--host", "HOST", .doc = NO_SERVER },
 	{ "--port", "PORT", .doc = NO_SERVER },

@@ -1,27 +1,21 @@
 // SPDX-License-Identifier: MIT
 /*
- * llm-cli: continues a text.
+ * llm-cli: continues a text, or talks by turns.
  *
  * Evaluates the prompt, then samples, writes and evaluates one token after another until an end
- * token, -n tokens, a full context or Ctrl-C. Only the text goes to stdout, as soon as its
- * characters are complete.
+ * token, -n tokens, a full context or Ctrl-C. In a conversation (chat.h) that is an answer, and the
+ * next line of stdin is the next prompt. Only generated text goes to stdout.
  */
-#include <errno.h>
-#include <inttypes.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "escapes.h"
+#include "chat.h"
+#include "cli.h"
+#include "generator.h"
+#include "interrupt.h"
 #include "options.h"
-#include "progress.h"
-#include "sampling.h"
-#include "stats.h"
-#include "stop.h"
-#include "timeline.h"
-#include "tokens.h"
 #include "tool.h"
 
 enum {
@@ -34,49 +28,46 @@ enum {
 	OPT_STATS,
 	OPT_TIMELINE,
 	OPT_NO_ESCAPE,
+	OPT_TURNS,
+	OPT_NO_TURNS,
+	OPT_SINGLE_TURN,
+	OPT_SYSTEM,
+	OPT_SYSTEM_FILE,
+	OPT_FORMAT,
+	OPT_FORMAT_FILE,
 };
-
-struct cli_options {
-	struct llm_options engine;
-	struct sampling sampling;
-	const char *prompt, *file;
-	const char *context, *history; /* NULL: none */
-	unsigned int n_ctx;
-	uint64_t n_predict; /* UINT64_MAX: no limit */
-	bool ids, ignore_eos, no_bos, special, stats, no_escape;
-	struct stop stop;
-	const char *timeline;
-};
-
-static volatile sig_atomic_t interrupted;
-
-/*
- * The handler is removed after one signal, so a second Ctrl-C ends the program even within a long
- * evaluation.
- */
-static void on_interrupt(int sig)
-{
-	interrupted = 1;
-	progress_stop();
-}
 
 static const char usage[] =
 	"usage: llm-cli -m FILE -p PROMPT | -f FILE [options]\n"
-	"Continues a text. The text goes to stdout, everything else to stderr.\n";
+	"       llm-cli -m FILE -cnv [-p PROMPT | -f FILE] [options]\n"
+	"Continues a text, or answers turn by turn. What the model writes goes to stdout,\n"
+	"everything else to stderr.\n";
 
 static const struct option_def options[] = {
 	{ 'p', "prompt", "TEXT",
-	  .doc = "the prompt; \\n, \\t, \\r, \\\\, \\', \\\" and \\xHH in it are escapes" },
+	  .doc = "the prompt, or the first turn; "
+		 "\\n, \\t, \\r, \\\\, \\', \\\" and \\xHH in it are escapes" },
 	{ 'f', "file", "FILE", .doc = "the prompt is in FILE; - for stdin" },
+	{ OPT_TURNS, "conversation", NULL, .dash = "cnv",
+	  .doc = "talk by turns, which stdin's lines are; the default without -p and -f" },
+	{ OPT_NO_TURNS, "no-conversation", NULL, .dash = "no-cnv", .doc = "continue a text" },
+	{ OPT_SINGLE_TURN, "single-turn", NULL, .dash = "st", .doc = "a conversation of one turn" },
+	{ OPT_SYSTEM, "system-prompt", "TEXT", .dash = "sys",
+	  .doc = "a conversation's system text, with the escapes of -p" },
+	{ OPT_SYSTEM_FILE, "system-prompt-file", "FILE", .dash = "sysf",
+	  .doc = "the system text is in FILE; - for stdin" },
+	{ OPT_FORMAT, "chat-template", "NAME",
+	  .doc = "a conversation's format, or a template that has one (default: the model's)" },
+	{ OPT_FORMAT_FILE, "chat-template-file", "FILE", .doc = "a template is in FILE" },
 	{ 'n', "n-predict", "N",
 	  .doc = "most tokens to generate; -1 or -2: until the end of text, or of the context "
-		 "(default: 128)" },
+		 "(default: 128; in each turn of a conversation: -1)" },
 	{ 'c', "ctx-size", "N",
 	  .doc = "tokens of context; 0: as many as the model was trained with (default: the "
 		 "same, at most 4096)" },
 	{ 'r', "reverse-prompt", "TEXT", .doc = "end when TEXT was generated; may be repeated" },
-	{ 'e', "escape", NULL, .doc = "escapes in -p and -r: the default" },
-	{ OPT_NO_ESCAPE, "no-escape", NULL, .doc = "no escapes in -p and -r" },
+	{ 'e', "escape", NULL, .doc = "escapes in -p, -sys and -r: the default" },
+	{ OPT_NO_ESCAPE, "no-escape", NULL, .doc = "no escapes in -p, -sys and -r" },
 	{ OPT_IDS, "ids", NULL, .doc = "print token ids, separated by spaces, instead of text" },
 	SAMPLING_OPTIONS,
 	{ OPT_IGNORE_EOS, "ignore-eos", NULL, .doc = "go on after an end token" },
@@ -107,11 +98,46 @@ static int parse_n_predict(const char *s, uint64_t *n)
 	return 0;
 }
 
+/* Options of conversations, which ask for one. -1: it is none of them. */
+static int parse_turns(struct cli_options *o, int c, const char *value)
+{
+	switch (c) {
+	case OPT_TURNS:
+		break;
+	case OPT_SINGLE_TURN:
+		o->single_turn = true;
+		break;
+	case OPT_SYSTEM:
+		o->system = value;
+		o->system_file = NULL;
+		break;
+	case OPT_SYSTEM_FILE:
+		o->system = NULL;
+		o->system_file = value;
+		break;
+	case OPT_FORMAT:
+		o->format = value;
+		o->format_file = NULL;
+		break;
+	case OPT_FORMAT_FILE:
+		o->format = NULL;
+		o->format_file = value;
+		break;
+	default:
+		return -1;
+	}
+	o->turns_asked = true;
+	return 0;
+}
+
 static int parse_one(void *ud, int c, const char *value)
 {
 	struct cli_options *o = ud;
 
 	switch (c) {
+	case OPT_NO_TURNS:
+		o->no_turns = true;
+		return 0;
 	case 'p':
 		o->prompt = value;
 		return 0;
@@ -119,6 +145,7 @@ static int parse_one(void *ud, int c, const char *value)
 		o->file = value;
 		return 0;
 	case 'n':
+		o->limited = true;
 		return parse_n_predict(value, &o->n_predict);
 	case 'c':
 		return engine_parse_ctx(value, 1, &o->n_ctx);
@@ -153,9 +180,23 @@ static int parse_one(void *ud, int c, const char *value)
 		o->timeline = value;
 		return 0;
 	}
+	if (!parse_turns(o, c, value))
+		return 0;
 	if (sampling_is_option(c))
 		return sampling_option(&o->sampling, c, value);
 	return engine_option(&o->engine, c, value);
+}
+
+/* What the options of conversations say together. 0, or 2 after a message. */
+static int check_turns(const struct cli_options *o)
+{
+	if (o->turns_asked && o->no_turns)
+		return tool_usage("-no-cnv: other options ask for a conversation: leave one out");
+	if (o->no_turns && !o->prompt && !o->file)
+		return tool_usage("give a prompt with one of -p TEXT and -f FILE");
+	if (o->format && *o->format)
+		return chat_check_format(o->format);
+	return o->format ? tool_usage("--chat-template: a name, or the text of a template") : 0;
 }
 
 /* Returns 0 to go on, or 1 to exit with *@status. */
@@ -170,194 +211,59 @@ static int parse_options(int argc, char **argv, struct cli_options *o, int *stat
 			tool_usage("'%s': not an option; a prompt is given with -p", argv[optind]);
 	else if (!o->engine.model)
 		*status = tool_usage("no model: give one with -m FILE");
-	else if (!o->prompt == !o->file)
+	else if (o->prompt && o->file)
 		*status = tool_usage("give a prompt with one of -p TEXT and -f FILE");
 	else if (o->history && !*o->history)
 		*status = tool_usage("--history: a store has a name, or a path");
 	else if (o->history && o->engine.choices.draft == LLM_DRAFT_NONE)
 		*status = tool_usage("--history: nothing is drafted with --draft none");
+	else
+		*status = check_turns(o);
 	/* Where there is something to draft from, it helps. */
 	if ((o->context || o->history) && o->engine.choices.draft == LLM_DRAFT_AUTO)
 		o->engine.choices.draft = LLM_DRAFT_COORDGEN;
 	return *status != 0;
 }
 
-/* The prompt's text, from its file or with its escapes replaced; NULL after a message. */
-static char *read_text(const struct cli_options *o, size_t *bytes)
+/* Continues the prompt. */
+static int run_text(struct generator *g)
 {
-	char *copy;
-
-	if (o->file)
-		return tool_read_file(o->file, bytes);
-	if (!o->no_escape)
-		return escapes_decode(o->prompt, bytes);
-	*bytes = strlen(o->prompt);
-	copy = strdup(o->prompt);
-	if (!copy)
-		tool_fail("no memory for the prompt");
-	return copy;
-}
-
-/* Puts the context in front of a prompt, whose *@bytes are freed. NULL after a message. */
-static char *add_context(const char *file, char *prompt, size_t *bytes)
-{
-	size_t n;
-	char *context = tool_read_file(file, &n);
-	char *both = context ? realloc(context, n + *bytes + 1) : NULL;
-
-	if (both) {
-		memcpy(both + n, prompt, *bytes);
-		*bytes += n;
-	} else if (context) {
-		tool_fail("no memory for the context");
-		free(context);
-	}
-	free(prompt);
-	return both;
-}
-
-static int read_prompt(const struct cli_options *o, const struct llm_engine *engine,
-		       struct token_list *list)
-{
+	const struct cli_options *o = g->o;
 	unsigned int flags =
 		(o->no_bos ? 0 : LLM_TOKENIZE_BOS) | (o->special ? LLM_TOKENIZE_SPECIAL : 0);
-	size_t bytes;
-	char *text = read_text(o, &bytes);
-	int err;
-
-	if (text && o->context)
-		text = add_context(o->context, text, &bytes);
-	if (!text)
-		return 1;
-	err = tokens_from_text(engine, text, bytes, flags, list);
-	free(text);
-	if (!err && !list->n)
-		err = tool_fail("the prompt is empty: give at least one character");
-	return err;
-}
-
-struct cli_output {
-	const struct cli_options *o;
-	struct stop *stop;
-	bool newline; /* the last byte written was a newline, or nothing was written */
-};
-
-static int write_token(void *ud, const struct llm_generated *token)
-{
-	struct cli_output *out = ud;
-
-	if (interrupted)
-		return 1;
-	if (out->o->ids && token->id >= 0)
-		printf(token->n ? " %" PRId32 : "%" PRId32, token->id);
-	if (!out->o->ids && token->text_bytes) {
-		fwrite(token->text, 1, token->text_bytes, stdout);
-		out->newline = token->text[token->text_bytes - 1] == '\n';
-	}
-	fflush(stdout);
-	return interrupted || ferror(stdout) ||
-	       stop_seen(out->stop, token->text, token->text_bytes);
-}
-
-/* Says once why there is no history, if there should be one, and what becomes of the text: before
- * the prompt, or after an answer that could not be stored. */
-static void warn_of_history(const struct llm_drafter *drafter, const char *text)
-{
-	static bool warned;
-	struct llm_drafter_stats stats;
-
-	llm_drafter_stats(drafter, &stats);
-	if (*stats.history_error && !warned)
-		fprintf(stderr, "llm-cli: warning: --history: %s; the text %s\n",
-			stats.history_error, text);
-	warned |= *stats.history_error;
-}
-
-/* *@drafter stays NULL with draft none. 0, or 1 after a message. */
-static int make_drafter(const struct cli_options *o, struct llm_engine *engine,
-			struct llm_drafter **drafter)
-{
-	const struct llm_drafter_options opts = { .history = o->history };
-
-	if (llm_engine_info(engine)->choices.draft == LLM_DRAFT_NONE)
-		return 0;
-	if (llm_drafter_create(engine, &opts, drafter))
-		return tool_fail("%s", llm_error());
-	warn_of_history(*drafter, "is generated without it");
-	return 0;
-}
-
-static int generate(struct cli_output *out, struct llm_session *s, struct llm_sampler *sampler,
-		    struct llm_drafter *drafter, const struct token_list *prompt)
-{
-	const struct llm_generate_options opts = {
-		.max_tokens = out->o->n_predict,
-		.sampler = sampler,
-		.ignore_end = out->o->ignore_eos,
-		.token = write_token,
-		.ud = out,
-		.drafter = drafter,
-	};
-	unsigned int n_ctx = llm_session_n_ctx(s);
+	unsigned int n_ctx = llm_session_n_ctx(g->session);
 	struct llm_generate_result result;
-	int status = 0;
+	struct token_list prompt = { 0 };
+	size_t bytes;
+	char *text = generator_add_context(o, generator_prompt(o, &bytes), &bytes);
+	int status = text ? tokens_from_text(g->engine, text, bytes, flags, &prompt) : 1;
 
-	if (prompt->n > n_ctx)
-		return tool_fail("the prompt has %zu tokens, the context %u: shorten it, or give "
-				 "-c %zu or more",
-				 prompt->n, n_ctx, prompt->n + 1);
-	llm_sampler_prompt(sampler, prompt->ids, prompt->n);
-	if (llm_generate(s, prompt->ids, prompt->n, &opts, &result))
-		status = tool_fail("%s", llm_error());
-	/* On a terminal, the shell's prompt should begin on a new line. */
-	else if (out->o->ids || (!out->newline && isatty(STDOUT_FILENO)))
-		putchar('\n');
-	fflush(stdout);
-	if (!status && result.ended == LLM_ENDED_CONTEXT)
-		fprintf(stderr,
-			"llm-cli: stopped, the context of %u tokens is full: give -c a larger "
-			"one\n",
-			n_ctx);
-	if (drafter)
-		warn_of_history(drafter, "is complete, but not kept");
+	free(text);
+	if (!status && !prompt.n)
+		status = tool_fail("the prompt is empty: give at least one character");
+	if (!status && prompt.n > n_ctx)
+		status = tool_fail("the prompt has %zu tokens, the context %u: shorten it, or give "
+				   "-c %zu or more",
+				   prompt.n, n_ctx, prompt.n + 1);
+	if (!status)
+		status = generator_run(g, &prompt, 0, false, &result);
+	free(prompt.ids);
 	return status;
 }
 
 static int run(struct cli_options *o, struct llm_engine *engine, uint64_t load_ns)
 {
-	struct llm_sampler *sampler = NULL;
-	struct llm_session *s = NULL;
-	struct llm_drafter *drafter = NULL;
-	struct token_list prompt = { 0 };
-	struct timeline *timeline = NULL;
-	struct cli_output out = { .o = o, .stop = &o->stop, .newline = true };
-	int status = stop_init(&o->stop, !o->no_escape);
+	bool turns = o->turns_asked || (!o->prompt && !o->file);
+	struct llm_chat *chat = NULL;
+	struct generator g = { .o = o };
+	int status = turns ? chat_open(o, engine, &chat) : 0;
 
 	if (!status)
-		status = read_prompt(o, engine, &prompt);
-	if (!status && llm_session_create(engine, engine_ctx(engine, o->n_ctx), &s))
-		status = tool_fail("%s", llm_error());
+		status = generator_open(&g, o, engine);
 	if (!status)
-		status = sampling_create(&o->sampling, engine, llm_session_n_ctx(s), &sampler);
-	if (!status)
-		status = make_drafter(o, engine, &drafter);
-	if (!status && o->timeline)
-		status = !(timeline = timeline_open(o->timeline)) ||
-			 timeline_listen(timeline, llm_engine_info(engine)->type, s);
-	/* Where it cannot be measured, the statistics say so. */
-	if (!status && o->stats)
-		llm_session_measure(s, true);
-	if (!status)
-		status = generate(&out, s, sampler, drafter, &prompt);
-	if (!status && o->stats)
-		stats_print(engine, s, drafter, load_ns);
-	if (timeline && timeline_close(timeline))
-		status = 1;
-	llm_sampler_free(sampler);
-	llm_drafter_free(drafter);
-	llm_session_free(s);
-	stop_free(&o->stop);
-	free(prompt.ids);
+		status = turns ? chat_run(&g, chat) : run_text(&g);
+	status = generator_close(&g, load_ns, status);
+	llm_chat_free(chat);
 	return status;
 }
 
@@ -367,7 +273,6 @@ int main(int argc, char **argv)
 		.sampling = sampling_default,
 		.n_predict = 128,
 	};
-	struct sigaction sa = { .sa_handler = on_interrupt, .sa_flags = (int)SA_RESETHAND }, before;
 	struct llm_engine *engine;
 	uint64_t begin_ns;
 	int status;
@@ -377,9 +282,7 @@ int main(int argc, char **argv)
 		sampling_free(&o.sampling);
 		return tool_finish(status);
 	}
-	/* The signal stays ignored if it is, as under nohup and in background jobs. */
-	if (!sigaction(SIGINT, NULL, &before) && before.sa_handler != SIG_IGN)
-		sigaction(SIGINT, &sa, NULL);
+	interrupt_watch();
 	begin_ns = tool_now_ns();
 	status = engine_open(&o.engine, &engine);
 	if (!status) {
@@ -388,10 +291,6 @@ int main(int argc, char **argv)
 	}
 	sampling_free(&o.sampling);
 	status = tool_finish(status);
-	/* Ends by the signal after all, so that the shell sees it. */
-	if (interrupted) {
-		signal(SIGINT, SIG_DFL);
-		raise(SIGINT);
-	}
+	interrupt_end();
 	return status;
 }

@@ -40,6 +40,11 @@ int stop_init(struct stop *stop, bool escapes)
 	return 0;
 }
 
+void stop_begin(struct stop *stop)
+{
+	stop->n_end = 0;
+}
+
 bool stop_seen(struct stop *stop, const char *text, size_t bytes)
 {
 	char *end = stop->n ? realloc(stop->end, stop->n_end + bytes + 1) : NULL;

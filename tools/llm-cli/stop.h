@@ -21,6 +21,8 @@ int stop_add(struct stop *stop, const char *text);
 /* Call it when all are added. With @escapes they are decoded. 0, or an exit status after a
  * message; call stop_free() in either case. */
 int stop_init(struct stop *stop, bool escapes);
+/* Another text begins. */
+void stop_begin(struct stop *stop);
 /* Whether @text, which continues what was passed before, completes one of them. */
 bool stop_seen(struct stop *stop, const char *text, size_t bytes);
 void stop_free(struct stop *stop);
