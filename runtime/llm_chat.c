@@ -60,6 +60,7 @@ static const char *format_names(char *buf, size_t bytes)
 
 static int choose(const char *given, struct chat_template *t)
 {
+	size_t line = strcspn(given, "\n");
 	char names[1024];
 	int err = 0;
 
@@ -72,7 +73,7 @@ static int choose(const char *given, struct chat_template *t)
 		return llm_fail(-EINVAL,
 				"'%.*s' is neither the name of a chat format nor a template that "
 				"has one; there are %s",
-				(int)strcspn(given, "\n"), given,
+				line < 40 ? (int)line : 40, given,
 				format_names(names, sizeof(names)));
 	return err;
 }

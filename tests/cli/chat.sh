@@ -58,6 +58,7 @@ same "and the answers are drawn one after the other" "$(talk 'a\na\na\na\n' --gr
 same "-n is of each answer" "$(talk "$lines" --ids -n 3 | awk '{ print NF }' | xargs)" "3 3 3"
 same "without -n an answer goes on to its end" "$(printf 'a\n' | "${cli[@]}" --grammar 'root ::= [a-z]{200}' --ignore-eos -c 256 2>/dev/null | head -c 200 | grep -cxE '[a-z]{200}')" 1
 same "-r ends an answer, and the next one goes on" "$(talk 'The kernel allocates\nand what of it?\n' -n 32 -r e | grep -c e)" 2
+same "-r with drafts" "$(talk "$lines" -n 32 -r e --ids --draft coordgen)" "$(talk "$lines" -n 32 -r e --ids)"
 same "a turn of two lines" "$(talk 'The kernel\\\\\nallocates\n' --ids)" "$(written "<|user|>\nThe kernel\nallocates</s>\n<|assistant|>\n" --ids)"
 same "empty lines are no turns" "$(talk '\n\nThe kernel allocates\n\n\nand what of it?\n' --ids)" "$(line 1,2 <<<"$want")"
 same "--context is in front of the first turn" "$(talk ' allocates\nand what of it?\n' --context <(printf 'The kernel') --ids)" "$(line 1,2 <<<"$want")"
@@ -168,6 +169,25 @@ os.set_blocking(p.stdout.fileno(), True)
 out += p.stdout.read()
 assert p.returncode == 0 and b'>' not in out.replace(b'/>', b'') and out.endswith(b'\n'), (p.returncode, out, seen)
 " "${cli[@]}" -n 8
+mentions() {
+	true_in_python "$1" "
+import os, pty, subprocess
+master, slave = pty.openpty()
+p = subprocess.Popen(sys.argv[2:], stdin=subprocess.DEVNULL, stdout=slave, stderr=slave)
+os.close(slave)
+seen = b''
+try:
+    while chunk := os.read(master, 65536):
+        seen += chunk
+except OSError:
+    pass
+assert p.wait(60) == 0 and (b'can chat (zephyr): -cnv' in seen) == (sys.argv[1] == 'yes'), seen
+" "${@:2}"
+}
+mentions "with -p alone, a terminal is told that the model can chat" yes "${cli[@]}" -n 4 -p "The kernel"
+mentions "not with -no-cnv" no "${cli[@]}" -n 4 -p "The kernel" -no-cnv
+mentions "not in a conversation" no "${cli[@]}" -n 4 -p "The kernel" -cnv
+mentions "not of a model that cannot" no "${none[@]}" -n 4 -p "The kernel"
 true_in_python "Ctrl-C ends a conversation whose turns come from a pipe" "
 import signal, subprocess
 p = subprocess.Popen(sys.argv[1:], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))

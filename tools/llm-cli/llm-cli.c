@@ -251,6 +251,20 @@ static int run_text(struct generator *g)
 	return status;
 }
 
+/* Someone who expects an answer, not a continuation, may not know of conversations. */
+static void mention_chat(const struct llm_engine *engine)
+{
+	size_t bytes;
+	const char *text = llm_chat_template(engine, &bytes);
+	const char *format = text ? llm_chat_recognise(text, bytes) : NULL;
+
+	if (format && isatty(STDOUT_FILENO) && isatty(STDERR_FILENO))
+		fprintf(stderr,
+			"llm-cli: the model can chat (%s): -cnv does, and -no-cnv leaves this line "
+			"out\n",
+			format);
+}
+
 static int run(struct cli_options *o, struct llm_engine *engine, uint64_t load_ns)
 {
 	bool turns = o->turns_asked || (!o->prompt && !o->file);
@@ -260,6 +274,8 @@ static int run(struct cli_options *o, struct llm_engine *engine, uint64_t load_n
 
 	if (!status)
 		status = generator_open(&g, o, engine);
+	if (!status && !turns && !o->no_turns)
+		mention_chat(engine);
 	if (!status)
 		status = turns ? chat_run(&g, chat) : run_text(&g);
 	status = generator_close(&g, load_ns, status);
