@@ -4,10 +4,10 @@
 set -u
 . tests/cli/common.bash
 
-# A template for the embedded model, which has none. Its control tokens are <s> and </s>.
-template="{% for message in messages %}{% if message['role'] == 'user' %}{{ '<|user|>\\n' + message['content'] + eos_token + '\\n' }}"
-template+="{% elif message['role'] == 'system' %}{{ '<|system|>\\n' + message['content'] + eos_token + '\\n' }}{% else %}"
-template+="{{ '<|assistant|>\\n' + message['content'] + eos_token + '\\n' }}{% endif %}{% endfor %}{{ '<|assistant|>\\n' }}"
+# A template for the embedded model, which has none. Its control tokens are <s> and </s>. The model's answers differ from turn to
+# turn in this format, which is Mistral's, so that a turn in the wrong place shows.
+template='{{ bos_token }}{% for message in messages %}{% if message["role"] == "user" %}{{ "[INST] " + message["content"] + "[/INST]" }}'
+template+='{% else %}{{ " " + message["content"] + eos_token }}{% endif %}{% endfor %}{# without [AVAILABLE_TOOLS] #}'
 chat=$scratch/chat.gguf
 python3 tests/cli/gguf_key.py "$model" "$chat" tokenizer.chat_template "$template"
 cli=("$bin/llm-cli" -m "$chat" --temp 0)
@@ -17,28 +17,28 @@ none=("$bin/llm-cli" -m "$model" --temp 0)
 talk() {
 	local lines=$1
 	shift
-	printf "$lines" | "${cli[@]}" -n 8 "$@" 2>"$scratch/err"
+	printf "$lines" | "${cli[@]}" -n 6 "$@" 2>"$scratch/err"
 }
 # written TEXT OPTIONS...: the same text as a prompt of one piece.
 written() {
 	local text=$1
 	shift
-	"${cli[@]}" -n 8 --special -p "$text" "$@" 2>&1 </dev/null
+	"${cli[@]}" -n 6 --special -p "$text" "$@" 2>&1 </dev/null
 }
 line() { sed -n "$1p"; }
 
 # ---- the tokens are those of the whole text --------------------------------------------------------
 
-first="<|user|>\nThe kernel allocates</s>\n<|assistant|>\n"
+first="[INST] The kernel allocates[/INST]"
 one=$(talk 'The kernel allocates\n')
-second="$first$one</s>\n<|user|>\nand what of it?</s>\n<|assistant|>\n"
+second="$first$one</s>[INST] and what of it?[/INST]"
 two=$(talk 'The kernel allocates\nand what of it?\n' | line 2)
-third="$second$two</s>\n<|user|>\nWhich pages</s>\n<|assistant|>\n"
+third="$second$two</s>[INST] Which pages[/INST]"
 lines='The kernel allocates\nand what of it?\nWhich pages\n'
 want=$(written "$first" --ids && written "$second" --ids && written "$third" --ids)
 same "three turns" "$(talk "$lines" --ids)" "$want"
 same "nothing on stderr" "$(wc -c <"$scratch/err")" 0
-same "a line for each answer" "$(talk "$lines")" "$(written "$first" && echo && written "$second" && echo && written "$third")"
+same "a line for each answer" "$(talk 'a\nb\n' --grammar 'root ::= "x\n"') $(talk 'a\nb\n' --grammar 'root ::= "x"')" $'x\nx x\nx'
 same "the last line may end with the file" "$(talk "${lines%\\n}" --ids)" "$want"
 same "the first turn in -p" "$(talk "${lines#*\\n}" -cnv -p "The kernel allocates" --ids)" "$want"
 printf 'The kernel allocates' >"$scratch/turn"
@@ -49,28 +49,32 @@ for draft in coordgen pld; do
 done
 same "--history" "$(talk "$lines" --ids --history "$scratch/store") $(talk "$lines" --ids --history "$scratch/store")" "$want $want"
 same "--placement cpu" "$(talk "$lines" --ids --preset cpu)" "$(written "$first" --ids --preset cpu && written "$second" --ids --preset cpu && written "$third" --ids --preset cpu)"
-same "penalties count the tokens of all turns once" "$(talk 'The kernel allocates\nand what of it?\n' --ids --repeat-penalty 1.3 --frequency-penalty 1 --repeat-last-n -1 --grammar 'root ::= "yes"' -n 3 | line 2)" \
-	"$(written "${first}yes</s>\n<|user|>\nand what of it?</s>\n<|assistant|>\n" --ids --repeat-penalty 1.3 --frequency-penalty 1 --repeat-last-n -1 --grammar 'root ::= "yes"' -n 3)"
-yes="$first"'yes</s>\n<|user|>\nand what of it?</s>\n<|assistant|>\n'
+# With so great a penalty a token that is counted twice changes the answer.
+penalties="--frequency-penalty 2.5 --repeat-last-n -1 -n 5"
+# shellcheck disable=SC2086
+one=$(talk 'The kernel allocates\n' $penalties)
+# shellcheck disable=SC2086
+same "penalties count the tokens of all turns once" "$(talk 'The kernel allocates\nand the kernel?\n' $penalties --ids | line 2)" \
+	"$(written "$first$one</s>[INST] and the kernel?[/INST]" $penalties --ids)"
 same "an answer that ended by itself" "$(talk 'The kernel allocates\nand what of it?\n' --grammar 'root ::= "yes"')" $'yes\nyes'
 same "a grammar begins anew with each answer" "$(talk 'a\nb\nc\n' --grammar 'root ::= [a-z] [a-z] [0-9]' --temp 1 | grep -cxE '[a-z]{2}[0-9]')" 3
 same "and the answers are drawn one after the other" "$(talk 'a\na\na\na\n' --grammar 'root ::= [0-9] [0-9] [0-9] [0-9] [0-9]' --temp 3 | sort -u | wc -l)" 4
 same "-n is of each answer" "$(talk "$lines" --ids -n 3 | awk '{ print NF }' | xargs)" "3 3 3"
 same "without -n an answer goes on to its end" "$(printf 'a\n' | "${cli[@]}" --grammar 'root ::= [a-z]{200}' --ignore-eos -c 256 2>/dev/null | head -c 200 | grep -cxE '[a-z]{200}')" 1
-same "-r ends an answer, and the next one goes on" "$(talk 'The kernel allocates\nand what of it?\n' -n 32 -r e | grep -c e)" 2
+same "-r ends an answer, and the next one goes on" "$(talk 'The kernel allocates\nThe kernel allocates\n' -n 32 -r "ABCD" -r CDAB --grammar 'root ::= "CDABx"' | xargs)" \
+	"$(talk 'The kernel allocates\n' -n 32 -r ABCD -r CDAB --grammar 'root ::= "CDABx"' | sed 's/.*/& &/')"
 same "-r with drafts" "$(talk "$lines" -n 32 -r e --ids --draft coordgen)" "$(talk "$lines" -n 32 -r e --ids)"
-same "a turn of two lines" "$(talk 'The kernel\\\\\nallocates\n' --ids)" "$(written "<|user|>\nThe kernel\nallocates</s>\n<|assistant|>\n" --ids)"
+same "a turn of two lines" "$(talk 'The kernel\\\nallocates\n' --ids)" "$(written "[INST] The kernel\nallocates[/INST]" --ids)"
 same "empty lines are no turns" "$(talk '\n\nThe kernel allocates\n\n\nand what of it?\n' --ids)" "$(line 1,2 <<<"$want")"
 same "--context is in front of the first turn" "$(talk ' allocates\nand what of it?\n' --context <(printf 'The kernel') --ids)" "$(line 1,2 <<<"$want")"
 same "no turns" "$(talk '')none" none
 same "--special is not about what is typed" "$(talk 'x</s>\n' --ids --special)" "$(talk 'x</s>\n' --ids)"
-[ "$(talk 'x</s>\n' --ids -n 16)" != "$(written "<|user|>\nx</s></s>\n<|assistant|>\n" --ids -n 16)" ] &&
+[ "$(talk 'x</s>\n' --ids -n 16)" != "$(written "[INST] x</s>[/INST]" --ids -n 16)" ] &&
 	ok "a control token that is typed is text" || not_ok "a control token that is typed is text"
 
 # ---- system texts and formats ----------------------------------------------------------------------
 
-system="<|system|>\nBe\nterse</s>\n$first"
-want=$(written "$system" --ids)
+want=$(written "[INST] Be\nterse\n\nThe kernel allocates[/INST]" --ids)
 printf 'Be\nterse' >"$scratch/system"
 same "-sys" "$(talk 'The kernel allocates\n' -sys 'Be\nterse' --ids)" "$want"
 same "-sysf" "$(talk 'The kernel allocates\n' -sysf "$scratch/system" --ids)" "$want"
@@ -78,13 +82,12 @@ same "the last of -sys and -sysf counts" "$(talk 'The kernel allocates\n' -sys x
 same "-sys with nothing" "$(talk 'The kernel allocates\n' -sys '' --ids)" "$(written "$first" --ids)"
 same "-st ends after one answer" "$(talk "$lines" -st --ids)" "$(written "$first" --ids)"
 same "-st with -p reads no turns" "$(talk 'x\n' -st -p 'The kernel allocates' --ids)" "$(written "$first" --ids)"
-mistral="[INST] Be terse\n\nThe kernel allocates[/INST]"
-want=$(written "$mistral" --ids)
-printf '%s' '{{ "[INST] " + message["content"] }}{# [AVAILABLE_TOOLS] #}' >"$scratch/template"
-same "--chat-template NAME" "$(talk 'The kernel allocates\n' --chat-template mistral-v3 -sys "Be terse" --ids)" "$want"
+want=$(written "<|system|>\nBe terse</s>\n<|user|>\nThe kernel allocates</s>\n<|assistant|>\n" --ids)
+printf '%s' "{{ '<|user|>\\n' + message['content'] + eos_token }}{{ '<|assistant|>' }}" >"$scratch/template"
+same "--chat-template NAME" "$(talk 'The kernel allocates\n' --chat-template zephyr -sys "Be terse" --ids)" "$want"
 same "--chat-template TEXT" "$(talk 'The kernel allocates\n' --chat-template "$(<"$scratch/template")" -sys "Be terse" --ids)" "$want"
 same "--chat-template-file" "$(talk 'The kernel allocates\n' --chat-template-file "$scratch/template" -sys "Be terse" --ids)" "$want"
-same "a model without a template" "$(printf 'The kernel allocates\n' | "${none[@]}" -n 8 --chat-template zephyr --ids)" "$(written "$first" --ids)"
+same "a model without a template" "$(printf 'The kernel allocates\n' | "${none[@]}" -n 6 --chat-template mistral-v3 --ids)" "$(written "$first" --ids)"
 same "--no-bos" "$(talk 'The kernel allocates\n' --no-bos --ids)" "$(written "$first" --no-bos --ids)"
 same "--jinja, --no-jinja and --reasoning-format none change nothing" "$(talk 'The kernel allocates\n' --jinja --no-jinja --reasoning-format none --ids)" "$(written "$first" --ids)"
 same "-p alone continues a text" "$("${cli[@]}" -n 8 -p "The kernel" --ids </dev/null)" "$("${none[@]}" -n 8 -p "The kernel" --ids)"
@@ -181,7 +184,7 @@ try:
         seen += chunk
 except OSError:
     pass
-assert p.wait(60) == 0 and (b'can chat (zephyr): -cnv' in seen) == (sys.argv[1] == 'yes'), seen
+assert p.wait(60) == 0 and (b'can chat (mistral-v3): -cnv' in seen) == (sys.argv[1] == 'yes'), seen
 " "${@:2}"
 }
 mentions "with -p alone, a terminal is told that the model can chat" yes "${cli[@]}" -n 4 -p "The kernel"
