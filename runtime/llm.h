@@ -101,7 +101,7 @@ int llm_gpu_list(struct llm_gpu_info *list, unsigned int max, unsigned int *n);
 /* ---- engine ---------------------------------------------------------------------------------- */
 
 struct llm_options {
-	const char *model; /* a GGUF file */
+	const char *model; /* a GGUF file, or the first of a split model */
 	/* Only simulates what evaluations take on @profile: reads the model's shape, no weights;
 	 * computes no results; ids may be NULL. */
 	bool dry_run;

@@ -184,7 +184,7 @@ struct llm_quantize_rule {
 /* ---- writing --------------------------------------------------------------------------------- */
 
 struct llm_quantize_options {
-	const char *in; /* the model, a GGUF file; NULL: random weights of @shape */
+	const char *in; /* the model, as llm_options.model; NULL: random weights of @shape */
 	const char *shape; /* a file, or a name in share/shapes; its vocabulary is a dummy */
 	/* With @shape: an architecture, whose activation and FFN the model has, and random norms
 	 * (docs/models.md). NULL: llama with norms of 1, or qwen2 where there are biases. */

@@ -51,14 +51,14 @@ int gguf_fail(struct gguf_cursor *c, int ret, const char *fmt, ...)
 /* Returns @bytes at the cursor and moves it behind them. */
 static const uint8_t *cursor_take(struct gguf_cursor *c, const char *what, uint64_t bytes)
 {
-	const uint8_t *p = c->file->map + c->pos;
+	const uint8_t *p = c->file->shard.map + c->pos;
 
-	if (bytes > c->file->map_bytes - c->pos) {
+	if (bytes > c->file->shard.bytes - c->pos) {
 		gguf_fail(c, -EINVAL,
 			  "%s at byte %" PRIu64 " needs %" PRIu64
 			  " bytes but the file ends after %" PRIu64
 			  " (truncated or malformed; get the file again)",
-			  what, c->pos, bytes, c->file->map_bytes - c->pos);
+			  what, c->pos, bytes, c->file->shard.bytes - c->pos);
 		return NULL;
 	}
 	c->pos += bytes;
@@ -128,10 +128,10 @@ static int skip_array(struct gguf_cursor *c, unsigned int depth, struct gguf_kv 
 	if (kv) {
 		kv->elem = elem;
 		kv->n = n;
-		kv->value = c->file->map + c->pos;
+		kv->value = c->file->shard.map + c->pos;
 	}
 	if (kv_bytes[elem]) {
-		if (n > (c->file->map_bytes - c->pos) / kv_bytes[elem])
+		if (n > (c->file->shard.bytes - c->pos) / kv_bytes[elem])
 			return gguf_fail(c, -EINVAL,
 					 "array at byte %" PRIu64 " claims %" PRIu64
 					 " elements, more than the file holds",
@@ -188,7 +188,7 @@ static int read_metadata(struct gguf_cursor *c, uint64_t n)
 	size_t i;
 	int ret;
 
-	if (n > (file->map_bytes - c->pos) / MIN_KV_BYTES)
+	if (n > (file->shard.bytes - c->pos) / MIN_KV_BYTES)
 		return gguf_fail(c, -EINVAL,
 				 "the header at byte 16 claims %" PRIu64
 				 " metadata entries, more than the file holds",
@@ -212,7 +212,7 @@ static int read_metadata(struct gguf_cursor *c, uint64_t n)
 		ret = skip_value(c, type, 0, kv);
 		if (ret)
 			return ret;
-		kv->entry = file->map + at;
+		kv->entry = file->shard.map + at;
 		kv->entry_bytes = c->pos - at;
 	}
 	qsort(file->kv, n, sizeof(*file->kv), kv_compare);
@@ -222,7 +222,7 @@ static int read_metadata(struct gguf_cursor *c, uint64_t n)
 		if (!kv_compare(kv - 1, kv))
 			return gguf_fail(c, -EINVAL, "key '%.*s' occurs twice, once at byte %td",
 					 kv->key_bytes > 64 ? 64 : (int)kv->key_bytes, kv->key,
-					 (const uint8_t *)kv->key - file->map);
+					 (const uint8_t *)kv->key - file->shard.map);
 	}
 	return 0;
 }
@@ -287,25 +287,39 @@ static int map_file(struct gguf_cursor *c)
 		return gguf_fail(c, ret, "cannot map %jd bytes: %s", (intmax_t)st.st_size,
 				 strerror(-ret));
 	}
-	c->file->fd = fd;
-	c->file->map = map;
-	c->file->map_bytes = st.st_size;
+	c->file->shard.fd = fd;
+	c->file->shard.map = map;
+	c->file->shard.bytes = (uint64_t)st.st_size;
 	return 0;
+}
+
+int gguf_open_one(struct gguf_cursor *c)
+{
+	int ret;
+
+	c->file = calloc(1, sizeof(*c->file));
+	if (!c->file)
+		return gguf_fail(c, -ENOMEM, "out of memory");
+	c->file->shard.fd = -1;
+	ret = map_file(c);
+	if (!ret)
+		ret = read_file(c);
+	if (ret) {
+		gguf_close(c->file);
+		c->file = NULL;
+	}
+	return ret;
 }
 
 int gguf_open(const char *path, struct gguf_file **file, char *err, size_t err_bytes)
 {
 	struct gguf_cursor c = { .path = path, .err = err, .err_bytes = err_bytes };
-	int ret;
+	int ret = gguf_open_one(&c);
 
 	*file = NULL;
-	c.file = calloc(1, sizeof(*c.file));
-	if (!c.file)
-		return gguf_fail(&c, -ENOMEM, "out of memory");
-	c.file->fd = -1;
-	ret = map_file(&c);
-	if (!ret)
-		ret = read_file(&c);
+	if (ret)
+		return ret;
+	ret = gguf_open_others(&c);
 	if (ret)
 		gguf_close(c.file);
 	else
@@ -317,13 +331,16 @@ void gguf_close(struct gguf_file *file)
 {
 	if (!file)
 		return;
-	if (file->map)
-		munmap((void *)file->map, file->map_bytes);
-	if (file->fd >= 0)
-		close(file->fd);
+	for (size_t i = 0; i < file->n_others; i++)
+		gguf_close(file->others[i]);
+	if (file->shard.map)
+		munmap((void *)file->shard.map, file->shard.bytes);
+	if (file->shard.fd >= 0)
+		close(file->shard.fd);
 	free(file->kv);
 	free(file->tensors);
 	free(file->by_name);
 	free(file->names);
+	free(file->others);
 	free(file);
 }

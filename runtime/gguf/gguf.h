@@ -5,6 +5,11 @@
  * gguf_open() maps the file; metadata strings and tensor data point into the mapping and live until
  * gguf_close(). It checks the magic, the version, and every count, length, type, alignment and
  * offset against the file's size, so callers need no further checks. It refuses big-endian files.
+ *
+ * A model may be split into several files, its shards, as llama.cpp's gguf-split does:
+ * NAME-00001-of-00003.gguf and so on, side by side. gguf_open() of the first opens all of them, and
+ * gives what it would give of the whole file: the first shard's metadata, without the keys split.*
+ * that say which shard it is, and the tensors of all in their order.
  */
 #ifndef GGUF_H
 #define GGUF_H
@@ -89,12 +94,14 @@ struct gguf_tensor {
 	uint64_t dims[GGUF_MAX_DIMS]; /* dims[0] is the row length; unused ones are 1 */
 	uint64_t bytes;
 	const void *data;
+	uint32_t shard; /* which has it, from 0 on */
 };
 
 struct gguf_file;
 
 /* Returns 0, or -errno with one line in @err: -EINVAL for a malformed file (what, and at which
- * byte), -ENOTSUP for its version, endianness or a tensor type, -ENOENT, -EACCES, ... */
+ * byte), shards that are not of one model, or one that is not the first; -ENOTSUP for its version,
+ * endianness or a tensor type; -ENOENT for a file or one of its shards, -EACCES, ... */
 int gguf_open(const char *path, struct gguf_file **file, char *err, size_t err_bytes);
 void gguf_close(struct gguf_file *file);
 
@@ -133,8 +140,18 @@ void gguf_tensor_part_done(const struct gguf_file *file, const struct gguf_tenso
  * setting goes, megabytes for each small tensor among large ones.
  */
 void gguf_tensor_ahead(const struct gguf_file *file, const struct gguf_tensor *tensor);
-/* The file itself, for reading by other means: its descriptor, its mapping and their size. */
-void gguf_whole(const struct gguf_file *file, int *fd, const void **map, uint64_t *bytes);
+/* Where a tensor's data begin in its shard's file. */
+uint64_t gguf_tensor_offset(const struct gguf_file *file, const struct gguf_tensor *tensor);
+
+/* A file itself, for reading by other means. */
+struct gguf_shard {
+	int fd;
+	const uint8_t *map; /* all of it */
+	uint64_t bytes;
+};
+/* A model that is not split is one shard. */
+size_t gguf_n_shards(const struct gguf_file *file);
+const struct gguf_shard *gguf_shard(const struct gguf_file *file, size_t i);
 /*
  * Copies bytes of a tensor from the file, without making the pages of its mapping resident: the
  * kernel maps up to a huge page around each byte that is read there. 0, -errno, or -EIO if the file

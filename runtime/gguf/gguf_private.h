@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Shared by gguf.c (opening), gguf_tensors.c (the tensor table) and gguf_meta.c (look-ups). */
+/* Shared by gguf.c (opening), gguf_tensors.c (the tensor table), gguf_split.c (models in several
+ * files) and gguf_meta.c (look-ups). */
 #ifndef GGUF_PRIVATE_H
 #define GGUF_PRIVATE_H
 
@@ -18,15 +19,16 @@ struct gguf_kv {
 };
 
 struct gguf_file {
-	int fd; /* for gguf_tensor_read(); -1: not open */
-	const uint8_t *map;
-	uint64_t map_bytes;
+	struct gguf_shard shard; /* fd -1: not open */
 	struct gguf_kv *kv; /* sorted by key */
 	size_t n_kv;
 	struct gguf_tensor *tensors; /* in the file's order */
 	size_t n_tensors;
 	const struct gguf_tensor **by_name; /* sorted by name */
 	char *names; /* the tensors' names, NUL-terminated */
+	/* Of a split model: the other shards, whose tensors are among this one's too. */
+	struct gguf_file **others;
+	size_t n_others;
 };
 
 /* A position in the file during gguf_open(), whose caller owns the error line. */
@@ -49,5 +51,11 @@ int gguf_read_name(struct gguf_cursor *c, const char *what, uint64_t max, const 
 		   uint64_t *bytes);
 /* Reads the tensor table at the cursor: @n entries, then the data. */
 int gguf_read_tensors(struct gguf_cursor *c, uint64_t n);
+/* Sorts the tensors by name. -EINVAL: two have the same one. */
+int gguf_sort_tensors(struct gguf_cursor *c);
+/* Opens the one file at the cursor's path. An error leaves no file. */
+int gguf_open_one(struct gguf_cursor *c);
+/* Opens the other shards of a split model whose first one is open, and takes their tensors. */
+int gguf_open_others(struct gguf_cursor *c);
 
 #endif /* GGUF_PRIVATE_H */

@@ -127,7 +127,7 @@ static int place_tensors(struct gguf_cursor *c, struct extent *extents, uint64_t
 	struct gguf_file *file = c->file;
 	uint64_t start = (c->pos + alignment - 1) & ~(alignment - 1);
 	uint64_t end = 0; /* of the previous tensor, counted from start */
-	uint64_t space = start < file->map_bytes ? file->map_bytes - start : 0;
+	uint64_t space = start < file->shard.bytes ? file->shard.bytes - start : 0;
 	const char *before = NULL;
 	size_t i;
 
@@ -153,8 +153,22 @@ static int place_tensors(struct gguf_cursor *c, struct extent *extents, uint64_t
 					 t->name, offset);
 		end = offset + t->bytes;
 		before = t->name;
-		t->data = file->map + start + offset;
+		t->data = file->shard.map + start + offset;
 	}
+	return 0;
+}
+
+int gguf_sort_tensors(struct gguf_cursor *c)
+{
+	struct gguf_file *file = c->file;
+
+	for (size_t i = 0; i < file->n_tensors; i++)
+		file->by_name[i] = &file->tensors[i];
+	qsort(file->by_name, file->n_tensors, sizeof(*file->by_name), name_compare);
+	for (size_t i = 1; i < file->n_tensors; i++)
+		if (!name_compare(&file->by_name[i - 1], &file->by_name[i]))
+			return gguf_fail(c, -EINVAL, "tensor '%s' occurs twice",
+					 file->by_name[i]->name);
 	return 0;
 }
 
@@ -182,20 +196,14 @@ static int read_table(struct gguf_cursor *c, struct extent *extents)
 		if (gguf_read_u64(c, "tensor offset", &extents[i].offset))
 			return -EINVAL;
 		extents[i].index = i;
-		file->by_name[i] = t;
 	}
-	qsort(file->by_name, file->n_tensors, sizeof(*file->by_name), name_compare);
-	for (i = 1; i < file->n_tensors; i++)
-		if (!name_compare(&file->by_name[i - 1], &file->by_name[i]))
-			return gguf_fail(c, -EINVAL, "tensor '%s' occurs twice",
-					 file->by_name[i]->name);
-	return 0;
+	return gguf_sort_tensors(c);
 }
 
 int gguf_read_tensors(struct gguf_cursor *c, uint64_t n)
 {
 	struct gguf_file *file = c->file;
-	uint64_t left = file->map_bytes - c->pos, alignment;
+	uint64_t left = file->shard.bytes - c->pos, alignment;
 	struct extent *extents;
 	int ret;
 
@@ -272,29 +280,27 @@ void gguf_tensor_done(const struct gguf_file *file, const struct gguf_tensor *te
 	gguf_tensor_part_done(file, tensor, 0, tensor->bytes);
 }
 
-void gguf_tensor_ahead(const struct gguf_file *file, const struct gguf_tensor *tensor)
+uint64_t gguf_tensor_offset(const struct gguf_file *file, const struct gguf_tensor *tensor)
 {
-	off_t at = (off_t)((const uint8_t *)tensor->data - file->map);
-
-	/* Only a hint: without it, the mapping reads. */
-	posix_fadvise(file->fd, at, (off_t)tensor->bytes, POSIX_FADV_WILLNEED);
+	return (uint64_t)((const uint8_t *)tensor->data - gguf_shard(file, tensor->shard)->map);
 }
 
-void gguf_whole(const struct gguf_file *file, int *fd, const void **map, uint64_t *bytes)
+void gguf_tensor_ahead(const struct gguf_file *file, const struct gguf_tensor *tensor)
 {
-	*fd = file->fd;
-	*map = file->map;
-	*bytes = file->map_bytes;
+	/* Only a hint: without it, the mapping reads. */
+	posix_fadvise(gguf_shard(file, tensor->shard)->fd, (off_t)gguf_tensor_offset(file, tensor),
+		      (off_t)tensor->bytes, POSIX_FADV_WILLNEED);
 }
 
 int gguf_tensor_read(const struct gguf_file *file, const struct gguf_tensor *tensor,
 		     uint64_t offset, void *out, size_t bytes)
 {
-	off_t at = (off_t)((const uint8_t *)tensor->data - file->map + offset);
+	off_t at = (off_t)(gguf_tensor_offset(file, tensor) + offset);
+	int fd = gguf_shard(file, tensor->shard)->fd;
 	ssize_t n;
 
 	for (size_t done = 0; done < bytes; done += (size_t)n) {
-		n = pread(file->fd, (uint8_t *)out + done, bytes - done, at + (off_t)done);
+		n = pread(fd, (uint8_t *)out + done, bytes - done, at + (off_t)done);
 		if (n < 0 && errno != EINTR)
 			return -errno;
 		if (!n)

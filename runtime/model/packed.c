@@ -256,24 +256,22 @@ static int create_vectors(const struct llm_packed_source *src, struct llm_packed
 
 /* Some tensors as part of the file. */
 struct range {
-	uint64_t start, end; /* whole pages from @start on */
-	bool fits; /* all of them can be bound */
+	uint64_t start, end; /* whole pages from @start on; end 0: none yet */
+	uint32_t shard;
+	bool fits; /* they are in one file, and all of them can be bound */
 };
 
 static void range_add(struct range *r, const struct llm_packed_source *src,
 		      const struct gguf_tensor *t)
 {
-	const void *map;
-	uint64_t bytes, at;
-	int fd;
+	uint64_t at = gguf_tensor_offset(src->file, t);
 
-	gguf_whole(src->file, &fd, &map, &bytes);
-	at = (uint64_t)((const uint8_t *)t->data - (const uint8_t *)map);
+	r->fits &= at % BIND_ALIGN == 0 && (!r->end || r->shard == t->shard);
+	r->shard = t->shard;
 	if (at / MAP_ALIGN * MAP_ALIGN < r->start)
 		r->start = at / MAP_ALIGN * MAP_ALIGN;
 	if (at + t->bytes > r->end)
 		r->end = at + t->bytes;
-	r->fits &= at % BIND_ALIGN == 0;
 }
 
 /*
@@ -285,14 +283,13 @@ static struct npu_buffer *map_range(const struct llm_packed_source *src, const s
 				    size_t bytes)
 {
 	struct npu_buffer *buf;
-	const void *map;
-	uint64_t all;
-	int fd;
 
 	if (!r->fits || r->end - r->start > bytes + bytes / 16 + MAP_ALIGN)
 		return NULL;
-	gguf_whole(src->file, &fd, &map, &all);
-	return npu_buffer_map_file(src->ctx, fd, r->start, r->end - r->start, &buf) ? NULL : buf;
+	return npu_buffer_map_file(src->ctx, gguf_shard(src->file, r->shard)->fd, r->start,
+				   r->end - r->start, &buf)
+		       ? NULL
+		       : buf;
 }
 
 static uint64_t offset_in(const struct llm_packed_source *src, const struct range *r,

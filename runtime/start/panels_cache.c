@@ -73,10 +73,8 @@ static int use(struct panels_cache *c, struct llm_model *model, struct gguf_file
 {
 	const char *source;
 	char line[256];
-	uint64_t all;
-	const void *map;
 	size_t bytes;
-	int err = -EINVAL, fd;
+	int err = -EINVAL;
 
 	if (!panels_file_is_cache(file, &source, &bytes)) {
 		snprintf(line, sizeof(line), "%s: is no cache of panels: give it another name",
@@ -94,12 +92,11 @@ static int use(struct panels_cache *c, struct llm_model *model, struct gguf_file
 		discard(c);
 		return 0;
 	}
-	gguf_whole(file, &fd, &map, &all);
 	c->file = file;
 	c->info.state = LLM_PANELS_FOUND;
-	c->info.bytes = all;
+	c->info.bytes = gguf_shard(file, 0)->bytes;
 	/* It has been used; where that cannot be noted, it goes as if it had not. */
-	futimens(fd, NULL);
+	futimens(gguf_shard(file, 0)->fd, NULL);
 	return 0;
 }
 

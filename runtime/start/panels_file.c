@@ -18,19 +18,51 @@
 /* Of writing: less than a millisecond */
 #define STEP_BYTES (1u << 20)
 
+#define WHEN_BYTES 32
+
+/* 0 or -errno. */
+static int when_changed(const struct gguf_shard *shard, char when[WHEN_BYTES])
+{
+	struct stat st;
+
+	if (fstat(shard->fd, &st))
+		return -errno;
+	snprintf(when, WHEN_BYTES, "%lld.%09ld", (long long)st.st_mtim.tv_sec, st.st_mtim.tv_nsec);
+	return 0;
+}
+
+/* One number for the sizes and times of all shards. */
+static int when_changed_all(const struct gguf_file *model, char when[WHEN_BYTES])
+{
+	struct llm_checksum c;
+	int err = 0;
+
+	llm_checksum_begin(&c);
+	for (size_t i = 0; i < gguf_n_shards(model) && !err; i++) {
+		const struct gguf_shard *shard = gguf_shard(model, i);
+
+		err = when_changed(shard, when);
+		llm_checksum_add(&c, when, err ? 0 : strlen(when) + 1);
+		llm_checksum_add(&c, &shard->bytes, sizeof(shard->bytes));
+	}
+	snprintf(when, WHEN_BYTES, "%016" PRIx64, llm_checksum_end(&c));
+	return err;
+}
+
 int panels_file_source(const struct gguf_file *model, const char *path,
 		       char source[PANELS_SOURCE_BYTES])
 {
-	const void *map;
-	uint64_t bytes;
-	struct stat st;
-	int fd;
+	size_t n = gguf_n_shards(model);
+	uint64_t bytes = 0;
+	char when[WHEN_BYTES];
+	int err;
 
-	gguf_whole(model, &fd, &map, &bytes);
-	if (fstat(fd, &st))
-		return llm_fail(-errno, "%s: cannot be examined: %s", path, strerror(errno));
-	snprintf(source, PANELS_SOURCE_BYTES, "%d %" PRIu64 " %lld.%09ld", PACKING_VERSION, bytes,
-		 (long long)st.st_mtim.tv_sec, st.st_mtim.tv_nsec);
+	for (size_t i = 0; i < n; i++)
+		bytes += gguf_shard(model, i)->bytes;
+	err = n > 1 ? when_changed_all(model, when) : when_changed(gguf_shard(model, 0), when);
+	if (err)
+		return llm_fail(err, "%s: cannot be examined: %s", path, strerror(-err));
+	snprintf(source, PANELS_SOURCE_BYTES, "%d %" PRIu64 " %s", PACKING_VERSION, bytes, when);
 	return 0;
 }
 

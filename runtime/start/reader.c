@@ -37,14 +37,15 @@ struct part {
 };
 
 struct reader {
-	struct reader_file file;
+	const struct reader_file *files;
+	uint32_t nr_files;
 	const struct reader_part *parts;
 	uint32_t nr;
 	pthread_mutex_t lock; /* of all that follows */
 	struct part *state; /* by part */
 	uint32_t next; /* the first part that is LATER */
 	uint32_t nr_under_way;
-	int direct_fd; /* -1: no direct reads, and no ring */
+	int *direct_fds; /* by file; NULL: no direct reads, and no ring */
 	struct io_uring ring;
 	uint8_t *buffers;
 	size_t slot_bytes;
@@ -89,7 +90,7 @@ static bool is_cached(const struct reader *r, const struct reader_part *p)
 	uint64_t start = p->offset / r->page * r->page;
 	size_t pages = (size_t)((p->offset + p->bytes - start + r->page - 1) / r->page);
 
-	if (mincore((uint8_t *)r->file.map + start, pages * r->page, r->resident))
+	if (mincore((uint8_t *)r->files[p->file].map + start, pages * r->page, r->resident))
 		return false;
 	for (size_t i = 0; i < pages; i++)
 		if (!(r->resident[i] & 1))
@@ -136,7 +137,7 @@ static void ask(struct reader *r)
 			take_mapped(r, r->next);
 			continue;
 		}
-		if (r->direct_fd < 0 || !r->free_slots || r->nr_under_way == MAX_UNDER_WAY)
+		if (!r->direct_fds || !r->free_slots || r->nr_under_way == MAX_UNDER_WAY)
 			break;
 		sqe = io_uring_get_sqe(&r->ring);
 		if (!sqe)
@@ -144,7 +145,8 @@ static void ask(struct reader *r)
 		take_slot(r, s);
 		s->state = PART_UNDER_WAY;
 		r->nr_under_way++;
-		io_uring_prep_read(sqe, r->direct_fd, r->buffers + (size_t)s->slot * r->slot_bytes,
+		io_uring_prep_read(sqe, r->direct_fds[p->file],
+				   r->buffers + (size_t)s->slot * r->slot_bytes,
 				   (unsigned int)range_bytes(p), range_start(p));
 		io_uring_sqe_set_data64(sqe, r->next);
 		asked = true;
@@ -234,7 +236,7 @@ static int read_buffered(struct reader *r, uint32_t i)
 		take_slot(r, s);
 	/* The buffer is this part's now; others are released meanwhile. */
 	pthread_mutex_unlock(&r->lock);
-	s->err = read_whole(r->file.fd, buffer_of(r, i), p);
+	s->err = read_whole(r->files[p->file].fd, buffer_of(r, i), p);
 	pthread_mutex_lock(&r->lock);
 	s->state = PART_READ;
 	r->stats.buffered_bytes += s->err ? 0 : p->bytes;
@@ -258,7 +260,7 @@ static int find(struct reader *r, uint32_t i, const void **data)
 	int err = 0;
 
 	if (s->state == PART_CACHED) {
-		*data = (const uint8_t *)r->file.map + r->parts[i].offset;
+		*data = (const uint8_t *)r->files[r->parts[i].file].map + r->parts[i].offset;
 		return 0;
 	}
 	if (s->state == PART_LATER && !r->free_slots)
@@ -352,33 +354,54 @@ static bool alloc_buffers(struct reader *r)
 	return true;
 }
 
-/* The same file again, for direct reads, and the ring; without either, reads are buffered. */
-static void open_direct(struct reader *r)
+/* The same file again, for direct reads: a descriptor, or -1. */
+static int open_again(const struct reader_file *file)
 {
 	char path[64];
 
-	snprintf(path, sizeof(path), "/proc/self/fd/%d", r->file.fd);
-	r->direct_fd = open(path, O_RDONLY | O_CLOEXEC | O_DIRECT);
-	if (r->direct_fd >= 0 && io_uring_queue_init(2 * MAX_UNDER_WAY, &r->ring, 0)) {
-		close(r->direct_fd);
-		r->direct_fd = -1;
-	}
-	if (r->direct_fd < 0)
-		posix_fadvise(r->file.fd, 0, 0, POSIX_FADV_SEQUENTIAL);
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", file->fd);
+	return open(path, O_RDONLY | O_CLOEXEC | O_DIRECT);
 }
 
-int reader_open(const struct reader_file *file, const struct reader_part *parts, uint32_t nr,
-		struct reader **reader)
+static void close_direct(struct reader *r)
+{
+	for (uint32_t i = 0; i < r->nr_files && r->direct_fds[i] >= 0; i++)
+		close(r->direct_fds[i]);
+	free(r->direct_fds);
+	r->direct_fds = NULL;
+}
+
+/* Opens all files for direct reads, and the ring; without either, reads are buffered. */
+static void open_direct(struct reader *r)
+{
+	bool ok;
+
+	r->direct_fds = malloc(r->nr_files * sizeof(*r->direct_fds));
+	ok = r->direct_fds;
+	for (uint32_t i = 0; i < r->nr_files && ok; i++) {
+		r->direct_fds[i] = open_again(&r->files[i]);
+		ok = r->direct_fds[i] >= 0;
+	}
+	if (ok && !io_uring_queue_init(2 * MAX_UNDER_WAY, &r->ring, 0))
+		return;
+	if (r->direct_fds)
+		close_direct(r);
+	for (uint32_t i = 0; i < r->nr_files; i++)
+		posix_fadvise(r->files[i].fd, 0, 0, POSIX_FADV_SEQUENTIAL);
+}
+
+int reader_open(const struct reader_file *files, uint32_t nr_files, const struct reader_part *parts,
+		uint32_t nr, struct reader **reader)
 {
 	struct reader *r = calloc(1, sizeof(*r));
 
 	*reader = r;
 	if (!r)
 		return -ENOMEM;
-	r->file = *file;
+	r->files = files;
+	r->nr_files = nr_files;
 	r->parts = parts;
 	r->nr = nr;
-	r->direct_fd = -1;
 	pthread_mutex_init(&r->lock, NULL);
 	r->state = calloc((size_t)nr + 1, sizeof(*r->state));
 	if (!r->state || !alloc_buffers(r)) {
@@ -399,12 +422,12 @@ void reader_close(struct reader *r)
 {
 	if (!r)
 		return;
-	if (r->direct_fd >= 0) {
+	if (r->direct_fds) {
 		/* The kernel writes to the buffers until these have ended. */
 		while (r->nr_under_way && !reap(r, false) && r->nr_under_way)
 			io_uring_submit_and_wait(&r->ring, 1);
 		io_uring_queue_exit(&r->ring);
-		close(r->direct_fd);
+		close_direct(r);
 	}
 	if (r->buffers)
 		munmap(r->buffers, r->stats.ring_bytes);

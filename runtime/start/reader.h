@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Reads parts of a file in order, ahead of their use, into a bounded ring of buffers.
+ * Reads parts of files in order, ahead of their use, into a bounded ring of buffers.
  *
  * A part that is in the page cache is not copied: its pointer is into the file's mapping. So is
  * that of a file that the user neither owns nor may write, as the kernel does not say what of it is
@@ -25,6 +25,7 @@ struct reader_file {
 };
 
 struct reader_part {
+	uint32_t file; /* its number */
 	uint64_t offset; /* in the file, which has all of the part */
 	uint32_t bytes; /* at least 1 */
 	const void *at; /* where a mapping of the file that stays has it; NULL: it is copied */
@@ -43,11 +44,11 @@ struct reader_stats {
 struct reader;
 
 /*
- * Begins to read. @parts [nr] must stay until reader_close(). 0 or -ENOMEM; everything else that
- * can go wrong is an error of reader_wait(), or makes the reader slower.
+ * Begins to read. @files [nr_files] and @parts [nr] must stay until reader_close(). 0 or -ENOMEM;
+ * everything else that can go wrong is an error of reader_wait(), or makes the reader slower.
  */
-int reader_open(const struct reader_file *file, const struct reader_part *parts, uint32_t nr,
-		struct reader **reader);
+int reader_open(const struct reader_file *files, uint32_t nr_files, const struct reader_part *parts,
+		uint32_t nr, struct reader **reader);
 /*
  * Waits until part @i is there, and points *@data to its bytes, for a part in place those in its
  * mapping. Parts are waited for in their

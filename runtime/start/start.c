@@ -203,6 +203,7 @@ struct start {
 	struct llm_packed *packed;
 	struct llm_packer packer;
 	const struct start_piece *pieces;
+	struct reader_file *files; /* by shard */
 	struct reader_part *parts; /* by piece */
 	const void **data; /* by piece: where it has been read to */
 	uint32_t nr;
@@ -247,8 +248,8 @@ static const void *place_of(const struct start *s, uint32_t i, const struct llm_
 	       llm_part_offset(part);
 }
 
-/* Where the pieces are in the file. */
-static int place_parts(struct start *s, const struct reader_file *file)
+/* Where the pieces are in their files. */
+static int place_parts(struct start *s)
 {
 	for (uint32_t i = 0; i < s->nr; i++) {
 		const struct llm_part part = piece_part(s, i);
@@ -260,8 +261,8 @@ static int place_parts(struct start *s, const struct reader_file *file)
 					s->src.path, part.t->name,
 					(unsigned long long)s->pieces[i].bytes);
 		s->parts[i] = (struct reader_part){
-			.offset = (uint64_t)((const char *)part.t->data - (const char *)file->map) +
-				  llm_part_offset(&part),
+			.file = part.t->shard,
+			.offset = gguf_tensor_offset(s->src.file, part.t) + llm_part_offset(&part),
 			.bytes = (uint32_t)s->pieces[i].bytes,
 			.at = place_of(s, i, &part),
 		};
@@ -270,12 +271,24 @@ static int place_parts(struct start *s, const struct reader_file *file)
 	return 0;
 }
 
+static bool list_files(struct start *s)
+{
+	size_t n = gguf_n_shards(s->src.file);
+
+	s->files = calloc(n, sizeof(*s->files));
+	for (size_t i = 0; s->files && i < n; i++) {
+		const struct gguf_shard *shard = gguf_shard(s->src.file, i);
+
+		s->files[i] = (struct reader_file){ shard->fd, shard->map, shard->bytes };
+	}
+	return s->files;
+}
+
 int start_open(const struct llm_packed_source *src, const struct start_piece *pieces, uint32_t nr,
 	       struct llm_packed *packed, struct start **start)
 {
 	/* The checksum's state has the alignment of vectors. */
 	struct start *s = aligned_alloc(_Alignof(struct start), sizeof(*s));
-	struct reader_file file;
 	int err;
 
 	*start = s;
@@ -292,10 +305,10 @@ int start_open(const struct llm_packed_source *src, const struct start_piece *pi
 	pthread_mutex_init(&s->failing, NULL);
 	s->parts = calloc((size_t)nr + 1, sizeof(*s->parts));
 	s->data = calloc((size_t)nr + 1, sizeof(*s->data));
-	gguf_whole(src->file, &file.fd, &file.map, &file.bytes);
-	err = s->parts && s->data ? place_parts(s, &file) : -ENOMEM;
+	err = list_files(s) && s->parts && s->data ? place_parts(s) : -ENOMEM;
 	if (!err)
-		err = reader_open(&file, s->parts, nr, &s->reader);
+		err = reader_open(s->files, (uint32_t)gguf_n_shards(src->file), s->parts, nr,
+				  &s->reader);
 	if (err == -ENOMEM)
 		llm_fail(err, "%s: no memory to load it", src->path);
 	if (err) {
@@ -495,6 +508,7 @@ void start_close(struct start *s)
 	pthread_mutex_destroy(&s->failing);
 	reader_close(s->reader);
 	llm_packer_release(&s->packer);
+	free(s->files);
 	free(s->parts);
 	free(s->data);
 	free(s);

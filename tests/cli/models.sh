@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# Files that are no models (absent, unreadable, truncated, with hostile headers) are refused with one line.
+# Files that are no models (absent, unreadable, truncated, with hostile headers) are refused with one line; models that are split
+# into several files are as good as whole ones.
 set -u
 . tests/cli/common.bash
 
@@ -57,4 +58,28 @@ open('$scratch/fuzz.gguf', 'wb').write(b)"
 	fi
 done
 [ -z "$bad" ] && ok "40 files with random bytes in the header (seed $seed)" || not_ok "40 files with random bytes in the header" "$bad"
+
+# ---- models in several files ---------------------------------------------------------------------
+
+python3 tests/cli/split_gguf.py "$model" "$scratch/m" 3
+first=$scratch/m-00001-of-00003.gguf
+text() { "$bin/llm-cli" -p "The kernel allocates" -n 22 --temp 0 "$@" 2>"$scratch/err"; }
+for options in "--start warm" "--start cold" "--preset cpu"; do
+	# shellcheck disable=SC2086
+	same "a split model's text with $options" "$(text -m "$first" $options)" "$(text -m "$model" $options)"
+done
+passes "a split model's logits" "${t[@]}" "$first"
+passes "a split model in a benchmark" "$bin/llm-bench" -m "$first" -p 16 -n 4 -r 1 -o json
+true_in_python "its size is that of all files" "
+assert json.load(open(sys.argv[1]))[0]['model_size'] == 6140928" "$scratch/out"
+run "$bin/llm-quantize" "$first" "$scratch/one.gguf" q4_0
+run "$bin/llm-quantize" "$model" "$scratch/whole.gguf" q4_0
+cmp "$scratch/one.gguf" "$scratch/whole.gguf" >"$scratch/err" && ok "one file is made of a split model" ||
+	not_ok "one file is made of a split model" "$(<"$scratch/err")"
+refuses "the second of the files" 1 "is shard 2 of 3 of a model; open the first, $first" "${t[@]}" "$scratch/m-00002-of-00003.gguf"
+mv "$scratch/m-00003-of-00003.gguf" "$scratch/x"
+refuses "a file that is missing" 1 "m-00003-of-00003.gguf: is missing: shard 3 of 3" "${t[@]}" "$first"
+refuses "a file that is missing, to quantise" 1 "m-00003-of-00003.gguf: is missing" "$bin/llm-quantize" "$first" "$scratch/y" q4_0
+head -c 500000 "$scratch/x" >"$scratch/m-00003-of-00003.gguf"
+refuses "a file that is cut off" 1 "m-00003-of-00003.gguf: .*truncated" "${t[@]}" "$first"
 finish

@@ -176,5 +176,5 @@ passes "options, IN OUT TYPE THREADS" "${t[@]}" --allow-requantize --token-embed
 cmp -s "$out" "$scratch/q4_k_m.gguf" && ok "the same file" || not_ok "the same file"
 refuses "threads that are none" 2 "THREADS: 'x'" "${t[@]}" "$f32" "$out" q4_k_m x
 refuses "no thread" 2 "THREADS: '0'" "${t[@]}" "$f32" "$out" q4_k_m 0
-refuses "--keep-split" 2 "a model is one file" "${t[@]}" --keep-split "$f32" "$out" q4_k_m
+refuses "--keep-split" 2 "one file is written" "${t[@]}" --keep-split "$f32" "$out" q4_k_m
 finish

@@ -604,19 +604,15 @@ static void a_flipped_bit_of_a_matrix_names_it(void **state)
 	const struct gguf_tensor *t;
 	struct llm_engine *engine;
 	struct llm_session *s;
-	const void *map;
-	uint64_t bytes;
 	char line[256], *want;
 	struct room r;
-	int fd;
 
 	enter(&r, LLM_QUANTIZE_Q8_0, LLM_WEIGHTS_W8A8);
 	want = warm(&r);
 	begins(&r, want, LLM_PANELS_MADE);
 	assert_int_equal(gguf_open(r.cache, &file, line, sizeof(line)), 0);
 	t = gguf_find_tensor(file, "blk.1.ffn_down.panels");
-	gguf_whole(file, &fd, &map, &bytes);
-	flip(r.cache, (uint64_t)((const char *)t->data - (const char *)map) + t->bytes / 2);
+	flip(r.cache, gguf_tensor_offset(file, t) + t->bytes / 2);
 	gguf_close(file);
 	assert_int_equal(llm_engine_open(&r.o, &engine), 0);
 	assert_int_equal(llm_session_create(engine, MAX_TOKENS, &s), 0);

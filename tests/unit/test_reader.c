@@ -27,57 +27,76 @@
 #include "tiny_random.h"
 
 #define FILE_BYTES (3u << 20)
+#define FILES 2
 #define MAX_PARTS 200
 
-/* A file of random bytes, and parts of it in any order that may overlap. */
+/* Files of random bytes, and parts of them in any order that may overlap. */
 struct fixture {
-	char path[32];
-	uint8_t *bytes;
-	struct reader_file file;
+	char path[FILES][32];
+	uint8_t *bytes[FILES];
+	struct reader_file files[FILES];
 	struct reader_part parts[MAX_PARTS];
 	uint32_t nr;
 };
 
-static void fixture_make(struct fixture *f)
+static void file_make(struct fixture *f, uint32_t file)
 {
+	uint8_t *bytes = malloc(FILE_BYTES);
 	int fd;
 
-	strcpy(f->path, "/tmp/test_reader-XXXXXX");
-	fd = mkstemp(f->path);
+	strcpy(f->path[file], "/tmp/test_reader-XXXXXX");
+	fd = mkstemp(f->path[file]);
 	assert_true(fd >= 0);
-	f->bytes = malloc(FILE_BYTES);
+	f->bytes[file] = bytes;
 	for (size_t i = 0; i < FILE_BYTES; i += 8)
-		memcpy(f->bytes + i, &(uint64_t){ random_u64(&seed_state) }, 8);
-	assert_int_equal(write(fd, f->bytes, FILE_BYTES), FILE_BYTES);
+		memcpy(bytes + i, &(uint64_t){ random_u64(&seed_state) }, 8);
+	assert_int_equal(write(fd, bytes, FILE_BYTES), FILE_BYTES);
 	assert_int_equal(fsync(fd), 0);
-	f->file = (struct reader_file){
+	f->files[file] = (struct reader_file){
 		.fd = fd,
 		.map = mmap(NULL, FILE_BYTES, PROT_READ, MAP_PRIVATE, fd, 0),
 		.bytes = FILE_BYTES,
 	};
-	assert_true(f->file.map != MAP_FAILED);
+	assert_true(f->files[file].map != MAP_FAILED);
+}
+
+static void fixture_make(struct fixture *f)
+{
+	for (uint32_t file = 0; file < FILES; file++)
+		file_make(f, file);
 	f->nr = any(1, MAX_PARTS);
 	for (uint32_t i = 0; i < f->nr; i++) {
 		uint32_t bytes = any(1, any(0, 1) ? 100 : 100000);
 
-		f->parts[i] = (struct reader_part){ any(0, FILE_BYTES - bytes), bytes, NULL };
+		f->parts[i] = (struct reader_part){ any(0, FILES - 1), any(0, FILE_BYTES - bytes),
+						    bytes, NULL };
 	}
 	/* The last bytes are no whole page of a direct read. */
-	f->parts[f->nr - 1] = (struct reader_part){ FILE_BYTES - 77, 77, NULL };
+	f->parts[f->nr - 1] = (struct reader_part){ any(0, FILES - 1), FILE_BYTES - 77, 77, NULL };
 }
 
 static void fixture_drop(const struct fixture *f)
 {
-	madvise((void *)f->file.map, FILE_BYTES, MADV_DONTNEED);
-	posix_fadvise(f->file.fd, 0, 0, POSIX_FADV_DONTNEED);
+	for (int i = 0; i < FILES; i++) {
+		madvise((void *)f->files[i].map, FILE_BYTES, MADV_DONTNEED);
+		posix_fadvise(f->files[i].fd, 0, 0, POSIX_FADV_DONTNEED);
+	}
 }
 
 static void fixture_free(struct fixture *f)
 {
-	munmap((void *)f->file.map, FILE_BYTES);
-	close(f->file.fd);
-	unlink(f->path);
-	free(f->bytes);
+	for (int i = 0; i < FILES; i++) {
+		munmap((void *)f->files[i].map, FILE_BYTES);
+		close(f->files[i].fd);
+		unlink(f->path[i]);
+		free(f->bytes[i]);
+	}
+}
+
+/* Part @i by another way. */
+static const uint8_t *want(const struct fixture *f, uint32_t i)
+{
+	return f->bytes[f->parts[i].file] + f->parts[i].offset;
 }
 
 /* Reads all parts, and releases each when up to @held others have been read after it. */
@@ -86,7 +105,7 @@ static void read_all(struct fixture *f, uint32_t held, struct reader_stats *stat
 	const void *data[MAX_PARTS];
 	struct reader *r;
 
-	assert_int_equal(reader_open(&f->file, f->parts, f->nr, &r), 0);
+	assert_int_equal(reader_open(f->files, FILES, f->parts, f->nr, &r), 0);
 	for (uint32_t i = 0; i < f->nr + held; i++) {
 		if (i < f->nr)
 			assert_int_equal(reader_wait(r, i, &data[i]), 0);
@@ -94,8 +113,7 @@ static void read_all(struct fixture *f, uint32_t held, struct reader_stats *stat
 			assert_ptr_equal(data[i], f->parts[i].at);
 		if (i < held)
 			continue;
-		assert_memory_equal(data[i - held], f->bytes + f->parts[i - held].offset,
-				    f->parts[i - held].bytes);
+		assert_memory_equal(data[i - held], want(f, i - held), f->parts[i - held].bytes);
 		reader_release(r, i - held);
 	}
 	reader_stats(r, stats);
@@ -122,7 +140,8 @@ static void every_part_has_its_bytes(void **state)
 		fixture_make(&f);
 		for (uint32_t i = 0; i < f.nr; i++)
 			if (any(0, round % 3) > 1)
-				f.parts[i].at = (const uint8_t *)f.file.map + f.parts[i].offset;
+				f.parts[i].at = (const uint8_t *)f.files[f.parts[i].file].map +
+						f.parts[i].offset;
 		if (round % 2)
 			fixture_drop(&f);
 		read_all(&f, f.nr < READER_RING ? 0 : any(0, READER_RING - 1), &stats);
@@ -151,9 +170,9 @@ static void so_it_has_without_direct_reads(void **state)
 
 	fixture_make(&f);
 	fixture_drop(&f);
-	/* No second descriptor can be had. */
+	/* No second descriptor can be had, or one and no more. */
 	assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
-	none = (struct rlimit){ 3, limit.rlim_max };
+	none = (struct rlimit){ any(0, 1) ? 3 : (rlim_t)f.files[1].fd + 2, limit.rlim_max };
 	assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
 	read_all(&f, any(0, f.nr < READER_RING ? f.nr - 1 : READER_RING - 1), &stats);
 	assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
@@ -186,7 +205,7 @@ static void another_thread_may_release(void **state)
 
 	fixture_make(&f);
 	fixture_drop(&f);
-	assert_int_equal(reader_open(&f.file, f.parts, f.nr, &rel.r), 0);
+	assert_int_equal(reader_open(f.files, FILES, f.parts, f.nr, &rel.r), 0);
 	rel.nr = f.nr;
 	atomic_init(&rel.read, 0);
 	assert_int_equal(pthread_create(&thread, NULL, release, &rel), 0);
@@ -195,7 +214,7 @@ static void another_thread_may_release(void **state)
 
 		while (reader_wait(rel.r, i, &data) == -ENOBUFS)
 			assert_true(i >= READER_RING);
-		assert_memory_equal(data, f.bytes + f.parts[i].offset, f.parts[i].bytes);
+		assert_memory_equal(data, want(&f, i), f.parts[i].bytes);
 		atomic_store(&rel.read, i + 1);
 	}
 	pthread_join(thread, NULL);
@@ -216,12 +235,12 @@ static void a_read_part_can_be_waited_for_again(void **state)
 		assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
 		if (!direct)
 			setrlimit(RLIMIT_NOFILE, &(struct rlimit){ 3, limit.rlim_max });
-		assert_int_equal(reader_open(&f.file, f.parts, f.nr, &r), 0);
+		assert_int_equal(reader_open(f.files, FILES, f.parts, f.nr, &r), 0);
 		assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
 		assert_int_equal(reader_wait(r, 0, &first), 0);
 		assert_int_equal(reader_wait(r, 0, &again), 0);
 		assert_ptr_equal(again, first);
-		assert_memory_equal(again, f.bytes + f.parts[0].offset, f.parts[0].bytes);
+		assert_memory_equal(again, want(&f, 0), f.parts[0].bytes);
 		reader_close(r);
 		fixture_free(&f);
 	}
@@ -235,10 +254,10 @@ static void a_file_that_has_become_shorter_is_an_io_error(void **state)
 
 	fixture_make(&f);
 	fixture_drop(&f);
-	f.parts[0] = (struct reader_part){ FILE_BYTES - 5000, 5000, NULL };
-	assert_int_equal(ftruncate(f.file.fd, FILE_BYTES - 1), 0);
+	f.parts[0] = (struct reader_part){ 0, FILE_BYTES - 5000, 5000, NULL };
+	assert_int_equal(ftruncate(f.files[0].fd, FILE_BYTES - 1), 0);
 	fixture_drop(&f);
-	assert_int_equal(reader_open(&f.file, f.parts, 1, &r), 0);
+	assert_int_equal(reader_open(f.files, FILES, f.parts, 1, &r), 0);
 	assert_int_equal(reader_wait(r, 0, &data), -EIO);
 	reader_close(r);
 	fixture_free(&f);
@@ -254,13 +273,13 @@ static void so_is_one_that_is_read_in_place(void **state)
 	for (uint32_t i = 0; i < 2; i++) {
 		uint64_t offset = FILE_BYTES - 5000 * (2 - i);
 
-		f.parts[i] =
-			(struct reader_part){ offset, 5000, (const uint8_t *)f.file.map + offset };
+		f.parts[i] = (struct reader_part){ 0, offset, 5000,
+						   (const uint8_t *)f.files[0].map + offset };
 	}
-	assert_int_equal(reader_open(&f.file, f.parts, 2, &r), 0);
+	assert_int_equal(reader_open(f.files, FILES, f.parts, 2, &r), 0);
 	assert_int_equal(reader_wait(r, 0, &data), 0);
 	reader_release(r, 0);
-	assert_int_equal(ftruncate(f.file.fd, FILE_BYTES - 4096), 0);
+	assert_int_equal(ftruncate(f.files[0].fd, FILE_BYTES - 4096), 0);
 	assert_int_equal(reader_wait(r, 1, &data), -EIO);
 	reader_close(r);
 	fixture_free(&f);

@@ -177,7 +177,7 @@ static const struct habit habits[] = {
 	  .doc = "a warning tells of tensors that were quantised before" },
 	{ "--include-weights", "NAME", .doc = "--imatrix is used for all matrices that it has" },
 	{ "--exclude-weights", "NAME", .doc = "--imatrix is used for all matrices that it has" },
-	{ "--keep-split", .doc = "a model is one file: leave it out" },
+	{ "--keep-split", .doc = "one file is written: leave it out" },
 
 	/* measurements */
 	{ "--perplexity --all-logits", .takes = GIVEN, .doc = "this is what is measured" },

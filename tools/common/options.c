@@ -26,7 +26,8 @@ static const char *const clocks[] = { "wall", "virtual", NULL };
 /* OPT_CHOICE stands for all choices, in the order of their table. */
 static const struct option_def engine_options[] = {
 	{ 'm', "model", "FILE",
-	  .doc = "the model: a GGUF file of an architecture that docs/models.md names" },
+	  .doc = "the model: a GGUF file of an architecture that docs/models.md names, or the "
+		 "first file of one that is split into several" },
 	{ 't', "threads", "N",
 	  .doc = "threads of the CPU lane (default: one per CPU allowed to the process, as "
 		 "npu-info counts them)" },
