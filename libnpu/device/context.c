@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* Contexts: address spaces of the device; libnpu allocates the addresses in them. */
 #include <errno.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -43,9 +44,12 @@ static int npu_context_make(struct npu_device *dev, struct npu_context **out)
 				ret,
 				"context: all contexts of the device are in use, or its firmware "
 				"is lost; try again later, npu-info --doctor says which");
-		if (ret == -ENOMEM && dev->info.transport == NPU_TRANSPORT_SIM)
-			return npu_fail(ret, "context: no addresses left for the sim transport to "
-					     "reserve; raise the limit (ulimit -v)");
+		/* The sim transport says how many it asked for at last. */
+		if (ret == -ENOMEM && create.va_range)
+			return npu_fail(ret,
+					"context: the sim transport cannot reserve even %" PRIu64
+					" MiB of addresses; raise the limit (ulimit -v)",
+					(uint64_t)create.va_range >> 20);
 		return npu_fail(ret, "context: CTX_CREATE: %s", strerror(-ret));
 	}
 	ctx->id = create.ctx_id;

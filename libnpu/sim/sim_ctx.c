@@ -14,6 +14,9 @@
 
 #include "sim.h"
 
+/* Of a context's addresses: fewer hold no model. */
+#define MIN_BYTES (64ull << 20)
+
 static uint32_t sim_ctx_take_number(struct sim *sim)
 {
 	for (uint32_t id = 1; id <= SIM_NR_CTX; id++)
@@ -32,24 +35,30 @@ static unsigned int sim_ctx_count(const struct sim *sim)
 }
 
 /*
- * Reserves the context's addresses. Where the process may not have that many (ulimit -v), half of
- * what it may: buffers are mapped once in the context and once for the program.
+ * To try after @bytes. Where the process may not have that many (ulimit -v), half of what it may:
+ * buffers are mapped once in the context and once for the program.
  */
-static int sim_ctx_reserve(struct sim_ctx *ctx)
+static uint64_t sim_ctx_fewer(uint64_t bytes)
 {
 	struct rlimit limit;
 
+	bytes /= 2;
+	if (!getrlimit(RLIMIT_AS, &limit) && limit.rlim_cur / 2 < bytes)
+		bytes = limit.rlim_cur / 2;
+	return bytes > MIN_BYTES ? bytes & ~(uint64_t)(SIM_HUGE - 1) : MIN_BYTES;
+}
+
+/* Reserves the context's addresses: as many as can be had, whatever the reason that there are fewer
+ * (valgrind gives no 64 GiB). */
+static int sim_ctx_reserve(struct sim_ctx *ctx)
+{
 	ctx->bytes = 1ull << SIM_VA_BITS;
-	ctx->base = sim_reserve(ctx->bytes);
-	if (ctx->base != MAP_FAILED)
-		return 0;
-	if (getrlimit(RLIMIT_AS, &limit) || limit.rlim_cur / 2 >= ctx->bytes)
-		return -ENOMEM;
-	ctx->bytes = limit.rlim_cur / 2 & ~(rlim_t)(SIM_HUGE - 1);
-	if (ctx->bytes <= 2 * SIM_VA_START)
-		return -ENOMEM;
-	ctx->base = sim_reserve(ctx->bytes);
-	return ctx->base == MAP_FAILED ? -ENOMEM : 0;
+	while ((ctx->base = sim_reserve(ctx->bytes)) == MAP_FAILED) {
+		if (ctx->bytes == MIN_BYTES)
+			return -ENOMEM;
+		ctx->bytes = sim_ctx_fewer(ctx->bytes);
+	}
+	return 0;
 }
 
 int sim_ctx_create(struct sim *sim, struct drm_vnpu_ctx_create *args)
@@ -77,6 +86,7 @@ int sim_ctx_create(struct sim *sim, struct drm_vnpu_ctx_create *args)
 	if (!ctx)
 		return -ENOMEM;
 	if (sim_ctx_reserve(ctx)) {
+		args->va_range = ctx->bytes;
 		free(ctx);
 		return -ENOMEM;
 	}

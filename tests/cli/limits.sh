@@ -13,6 +13,11 @@ done
 (ulimit -v 150000; "${cli[@]}") >"$scratch/out" 2>"$scratch/err"
 rc=$?
 same "far too few addresses are a failure" "$rc $(wc -l <"$scratch/err")" "1 1"
+if command -v valgrind >/dev/null; then
+	same "within what valgrind gives" "$(valgrind -q "${cli[@]}" -t 1 --npu-threads 1 2>"$scratch/err")" "$want"
+else
+	skip "within what valgrind gives" "valgrind is not installed"
+fi
 
 # bar COLUMNS: the longest line that a bar has on a terminal of that width.
 bar() {
