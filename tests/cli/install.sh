@@ -85,6 +85,13 @@ for h in "$prefix"/include/vnpu/{npu,llm}*.h; do
 		passes "$(basename "$h") stands alone in $lang" gcc -x $lang -Wall -Wextra -Werror -fsyntax-only $flags "$scratch/alone.c"
 	done
 done
+for h in "$prefix"/include/vnpu/{,npu/,drm/,linux/}*.h; do
+	name=${h#"$prefix/include/vnpu/"}
+	echo "#include <$name>" >"$scratch/alone.cc"
+	for std in c++11 c++20; do
+		passes "$name is $std" g++ -std=$std -pedantic -Wall -Wextra -Werror -fsyntax-only $flags "-I$prefix/include/vnpu" "$scratch/alone.cc"
+	done
+done
 exported() { nm -D --defined-only "$prefix/lib/$1.so" | awk '$2 != "A" {sub(/@.*/, "", $3); print $3}' | sort | xargs; }
 same "libllm exports what its headers declare" "$(exported libllm)" \
 	"$(cat "$prefix"/include/vnpu/llm*.h | gcc -E -P $flags -x c - | grep -o '\bllm_[a-z0-9_]*(' | tr -d '(' | sort -u | xargs)"

@@ -43,15 +43,15 @@ enum vnpu_kq_levels {
 	VNPU_NR_KQ_LEVELS
 };
 
+/* In the order of enum vnpu_kq_levels. */
 static const int8_t vnpu_kq_levels[VNPU_NR_KQ_LEVELS][16] = {
-	[VNPU_KQ_LEVELS_IQ4] = { -127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69,
-				 89, 113 },
-	[VNPU_KQ_LEVELS_E2M1] = { 0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12 },
-	[VNPU_KQ_LEVELS_IQ3_S] = { -15, -13, -11, -9, -7, -5, -3, -1, 1, 3, 5, 7, 9, 11, 13, 15 },
-	[VNPU_KQ_LEVELS_IQ3_XXS] = { -62, -52, -44, -36, -28, -20, -12, -4, 4, 12, 20, 28, 36, 44,
-				     52, 62 },
-	[VNPU_KQ_LEVELS_IQ2] = { -43, -25, -8, 8, 25, 43 },
-	[VNPU_KQ_LEVELS_IQ1] = { -9, -7, -1, 1, 7, 9 },
+	{ 0 },
+	{ -127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113 },
+	{ 0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12 },
+	{ -15, -13, -11, -9, -7, -5, -3, -1, 1, 3, 5, 7, 9, 11, 13, 15 },
+	{ -62, -52, -44, -36, -28, -20, -12, -4, 4, 12, 20, 28, 36, 44, 52, 62 },
+	{ -43, -25, -8, 8, 25, 43 },
+	{ -9, -7, -1, 1, 7, 9 },
 };
 
 struct vnpu_kq_form {
@@ -63,14 +63,16 @@ struct vnpu_kq_form {
 /* The form of @type; all 0 if there is no such type. */
 static inline struct vnpu_kq_form vnpu_kq_form(uint32_t type)
 {
-#define VNPU_KQ_CASE(NAME, name, block, group, bits, mins, levels) \
-	case VNPU_KQ_##NAME:                                       \
-		return (struct vnpu_kq_form){ block, group, bits, mins, VNPU_KQ_LEVELS_##levels };
-	switch (type) {
-		VNPU_KQ_TYPES(VNPU_KQ_CASE)
-	}
-#undef VNPU_KQ_CASE
-	return (struct vnpu_kq_form){ 0, 0, 0, 0, 0 };
+#define VNPU_KQ_FORM(NAME, name, block, group, bits, mins, levels) \
+	{ block, group, bits, mins, VNPU_KQ_LEVELS_##levels },
+	static const struct vnpu_kq_form forms[] = {
+		VNPU_KQ_TYPES(VNPU_KQ_FORM){ 0, 0, 0, 0, 0 } /* of all other numbers */
+	};
+#undef VNPU_KQ_FORM
+
+	if (type > VNPU_NR_KQ_TYPES)
+		type = VNPU_NR_KQ_TYPES;
+	return forms[type];
 }
 
 /* Bytes of a block's scales and minima in a panel, and of the block. */
