@@ -137,6 +137,13 @@ bad '4 1 1' "three numbers" 'bad:1: not the nodes' --acceptance
 bad '' "a trace without steps" 'no steps' --acceptance
 refuses "tasks that are missing" 1 nowhere "${bench[@]}" --tasks "$scratch/nowhere"
 echo kept >"$scratch/kept"
+refuses "drafts without tasks" 2 "--draft has no effect: it goes with --tasks" "$bin/llm-bench" -p 8 -n 4 -r 1 --draft none,coordgen
+refuses "drafts with a trace" 2 "--draft has no effect: it goes with --tasks" "$bin/llm-bench" --acceptance "$scratch/steps" --draft pld
+run "$bin/llm-bench" -p 8 -n 4 -r 1 --preset coordgen,npu -o json
+same "preset coordgen without tasks says that nothing is drafted" "$rc $(<"$scratch/err")" \
+	"0 llm-bench: preset coordgen drafts with --tasks only: nothing is drafted"
+true_in_python "and its rows say so" "
+assert [r['draft'] for r in json.load(open(sys.argv[1]))] == ['none'] * 4" "$scratch/out"
 refuses "a trace of nothing" 2 "goes with --tasks" "${bench[@]}" --acceptance-out "$scratch/kept"
 same "which leaves the file as it is" "$(<"$scratch/kept")" kept
 refuses "a trace that cannot be written" 1 nowhere "${bench[@]}" --tasks "$tasks" --acceptance-out "$scratch/nowhere/x"

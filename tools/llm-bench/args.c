@@ -272,6 +272,16 @@ static int complete_soc(struct bench_args *args)
 	return 0;
 }
 
+static int check_draft(const struct bench_args *args)
+{
+	const struct range *drafts = &args->settings[ENGINE_CHOICE + LLM_CHOICE_DRAFT];
+
+	for (size_t i = 0; i < drafts->n && !args->tasks.n; i++)
+		if (drafts->v[i] != LLM_DRAFT_AUTO && drafts->v[i] != LLM_DRAFT_NONE)
+			return tool_usage("--draft has no effect: it goes with --tasks");
+	return 0;
+}
+
 static int open_trace(struct bench_args *args)
 {
 	if (!args->tasks.n)
@@ -289,8 +299,8 @@ static int complete(struct bench_args *args)
 	err = err ?: set_default(&args->n_gen, drafts ? 0 : 128);
 	err = err ?: set_default(&args->n_depth, 0);
 	err = err ?: expand_presets(args);
-	if (!err)
-		err = complete_soc(args);
+	err = err ?: check_draft(args);
+	err = err ?: complete_soc(args);
 	if (!err && !args->n_models && !args->dry_run) {
 		const char *model = tool_default_model();
 

@@ -19,6 +19,7 @@ struct bench {
 	struct bench_output out, out_err;
 	struct bench_config *configs;
 	size_t n_configs;
+	bool told_draft; /* that nothing is drafted */
 	unsigned int unused; /* options that none of them uses: engine_unused() */
 	struct bench_test *tests;
 	size_t n_tests;
@@ -85,6 +86,25 @@ static int make_tests(struct bench *b)
 }
 
 static int add_config(struct bench *b, const struct bench_config *config)
+/* Only tasks have something to draft from. */
+static void settle_draft(struct bench *b, struct bench_config *c)
+{
+	enum llm_draft *draft = &c->opts.choices.draft;
+	bool wanted = *draft != LLM_DRAFT_AUTO && *draft != LLM_DRAFT_NONE;
+
+	if (b->args->tasks.n) {
+		if (*draft == LLM_DRAFT_AUTO)
+			*draft = LLM_DRAFT_COORDGEN;
+		return;
+	}
+	if (wanted && !b->args->all_presets && !b->told_draft)
+		fprintf(stderr,
+			"llm-bench: preset %s drafts with --tasks only: nothing is drafted\n",
+			c->preset);
+	b->told_draft |= wanted;
+	*draft = LLM_DRAFT_NONE;
+}
+
 {
 	struct bench_config *configs = realloc(b->configs, (b->n_configs + 1) * sizeof(*configs));
 
@@ -92,9 +112,7 @@ static int add_config(struct bench *b, const struct bench_config *config)
 		return tool_fail("no memory for %zu engines", b->n_configs + 1);
 	b->configs = configs;
 	configs[b->n_configs] = *config;
-	/* Tasks have something to draft from. */
-	if (b->args->tasks.n && config->opts.choices.draft == LLM_DRAFT_AUTO)
-		configs[b->n_configs].opts.choices.draft = LLM_DRAFT_COORDGEN;
+	settle_draft(b, &configs[b->n_configs]);
 	b->unused &= engine_unused(&config->opts);
 	if (llm_options_check(&configs[b->n_configs].opts))
 		return tool_usage("%s", llm_error());
