@@ -48,6 +48,10 @@ assert r['four']['power_w'] > r['big']['power_w'] > r['middle']['power_w'] > r['
 refuses "a core that the SoC lacks" 1 "no little core" "${dry[@]}" --shape qwen2.5-0.5b --profile sd8elite --placement cpu --cores little -p 8
 passes "the same dry run again" "${dry[@]}" --shape llama3.2-1b --preset all -p 256 -n 4 -o json
 same "a dry run can be repeated to the nanosecond" "$(grep -A1 samples_ns "$scratch/out")" "$(grep -A1 samples_ns "$scratch/json")"
+run "${dry[@]}" --shape qwen1.5-moe-a2.7b --preset fine,llm.npu,hetero-tensor -p 64 -n 2 -o json
+same "a preset that is refused does not end the run" "$rc $(grep -c '^llm-bench: ' "$scratch/err") $(wc -l <"$scratch/err")" "1 2 2"
+true_in_python "the others are measured" "
+assert {r['preset'] for r in json.load(open(sys.argv[1]))} == {'fine'}" "$scratch/out"
 passes "every shape with three presets" "${dry[@]}" --shape "$shapes" --preset cpu,gpu,npu -p 64,128,256,512,1024 -n 0 -o jsonl
 same "is one test each" "$(wc -l <"$scratch/out")" "$(($(wc -w <<<"${shapes//,/ }") * 15))"
 passes "shapes with experts" "${dry[@]}" --shape "$(names -l)" --placement cpu,fine -p 256 -n 16 -o jsonl

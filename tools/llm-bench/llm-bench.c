@@ -24,6 +24,7 @@ struct bench {
 	struct bench_test *tests;
 	size_t n_tests;
 	size_t done; /* tests done, of all engines */
+	int refused; /* the exit status, if an engine could not be had */
 	struct timeline *timeline; /* NULL: none */
 };
 
@@ -85,7 +86,6 @@ static int make_tests(struct bench *b)
 	return err;
 }
 
-static int add_config(struct bench *b, const struct bench_config *config)
 /* Only tasks have something to draft from. */
 static void settle_draft(struct bench *b, struct bench_config *c)
 {
@@ -105,6 +105,7 @@ static void settle_draft(struct bench *b, struct bench_config *c)
 	*draft = LLM_DRAFT_NONE;
 }
 
+static int add_config(struct bench *b, const struct bench_config *config)
 {
 	struct bench_config *configs = realloc(b->configs, (b->n_configs + 1) * sizeof(*configs));
 
@@ -268,6 +269,12 @@ static int run_config(struct bench *b, struct bench_config *config)
 		b->done += b->n_tests;
 		return 0;
 	}
+	/* What one engine cannot do, others may. */
+	if (status == -ENOTSUP) {
+		b->refused = tool_fail("%s", llm_error());
+		b->done += b->n_tests;
+		return 0;
+	}
 	if (status)
 		return tool_fail("%s", llm_error());
 	load_peak_bytes = tool_peak_memory();
@@ -297,6 +304,7 @@ static int measure(struct bench *b)
 	status = make_tests(b) ?: make_configs(b);
 	for (size_t i = 0; i < b->n_configs && !status && !ferror(stdout); i++)
 		status = run_config(b, &b->configs[i]);
+	status = status ?: b->refused;
 	progress_clear();
 	/* Also after a failure, so that the results so far are well-formed. */
 	bench_output_end(&b->out);
