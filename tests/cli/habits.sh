@@ -32,6 +32,8 @@ works "without mmap" "${cli[@]}" -p "The kernel" -n 8 --no-mmap --numa numactl -
 works "a file, escapes" "${cli[@]}" -f "$scratch/prompt" -n 8 -e --keep -1
 works "a file byte for byte, underscores" "${cli[@]}" -bf "$scratch/prompt" --n_predict 8 --batch_size 512
 works "a reverse prompt" "${cli[@]}" -p "The kernel" -n 64 -r "." -s 42
+works "any number of reverse prompts" "${cli[@]}" -p "The kernel" -n 8 $(printf -- '-r no%d ' {1..20})
+same "the last of them ends the text" "$(text -p "The kernel" -n 32 $(printf -- '-r no%d ' {1..20}) -r e)" "$(text -p "The kernel" -n 32 -r e)"
 works "to the end of the text" "${cli[@]}" -p "The kernel" -n -2 -r "." --threads 2 --predict 16
 works "samplers" "$bin/llm-cli" -m "$model" -p "The kernel" -n 8 --temperature 0.7 --top-k 20 --top-p 0.9 --min-p 0.05 -s 7
 works "a chat of one turn" "${cli[@]}" -cnv -st --chat-template chatml -sys "You are helpful" -p "The kernel" -n 8 --jinja

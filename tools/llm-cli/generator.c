@@ -117,7 +117,6 @@ int generator_close(struct generator *g, uint64_t load_ns, int status)
 	llm_sampler_free(g->sampler);
 	llm_drafter_free(g->drafter);
 	llm_session_free(g->session);
-	stop_free(&g->o->stop);
 	return status;
 }
 

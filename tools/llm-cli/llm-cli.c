@@ -296,6 +296,7 @@ int main(int argc, char **argv)
 	tool_name = "llm-cli";
 	if (parse_options(argc, argv, &o, &status)) {
 		sampling_free(&o.sampling);
+		stop_free(&o.stop);
 		return tool_finish(status);
 	}
 	interrupt_watch();
@@ -306,6 +307,7 @@ int main(int argc, char **argv)
 		engine_close(engine);
 	}
 	sampling_free(&o.sampling);
+	stop_free(&o.stop);
 	status = tool_finish(status);
 	interrupt_end();
 	return status;

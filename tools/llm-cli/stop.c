@@ -10,11 +10,15 @@
 
 int stop_add(struct stop *stop, const char *text)
 {
+	struct stop_text *texts;
+
 	if (!*text)
 		return tool_usage("-r: an empty text would end every other: leave it out");
-	if (stop->n == STOP_MAX)
-		return tool_usage("-r: at most %d texts", STOP_MAX);
-	stop->given[stop->n++] = text;
+	texts = realloc(stop->texts, (stop->n + 1) * sizeof(*texts));
+	if (!texts)
+		return tool_fail("no memory for a text");
+	stop->texts = texts;
+	texts[stop->n++] = (struct stop_text){ .given = text };
 	return 0;
 }
 
@@ -31,11 +35,13 @@ static char *copy(const char *text, size_t *bytes)
 int stop_init(struct stop *stop, bool escapes)
 {
 	for (size_t i = 0; i < stop->n; i++) {
-		stop->texts[i] = (escapes ? escapes_decode : copy)(stop->given[i], &stop->bytes[i]);
-		if (!stop->texts[i])
+		struct stop_text *t = &stop->texts[i];
+
+		t->text = (escapes ? escapes_decode : copy)(t->given, &t->bytes);
+		if (!t->text)
 			return 1;
-		if (stop->bytes[i] > stop->longest)
-			stop->longest = stop->bytes[i];
+		if (t->bytes > stop->longest)
+			stop->longest = t->bytes;
 	}
 	return 0;
 }
@@ -57,7 +63,7 @@ bool stop_seen(struct stop *stop, const char *text, size_t bytes)
 	stop->end = end;
 	stop->n_end += bytes;
 	for (size_t i = 0; i < stop->n; i++)
-		seen |= memmem(end, stop->n_end, stop->texts[i], stop->bytes[i]) != NULL;
+		seen |= memmem(end, stop->n_end, stop->texts[i].text, stop->texts[i].bytes) != NULL;
 	surplus = stop->n_end >= stop->longest ? stop->n_end - stop->longest + 1 : 0;
 	stop->n_end -= surplus;
 	memmove(end, end + surplus, stop->n_end);
@@ -67,6 +73,7 @@ bool stop_seen(struct stop *stop, const char *text, size_t bytes)
 void stop_free(struct stop *stop)
 {
 	for (size_t i = 0; i < stop->n; i++)
-		free(stop->texts[i]);
+		free(stop->texts[i].text);
+	free(stop->texts);
 	free(stop->end);
 }

@@ -6,17 +6,20 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#define STOP_MAX 16
+struct stop_text {
+	const char *given; /* as on the command line */
+	char *text; /* NULL before stop_init() */
+	size_t bytes;
+};
 
 struct stop {
-	const char *given[STOP_MAX]; /* as on the command line */
-	char *texts[STOP_MAX];
-	size_t bytes[STOP_MAX], n, longest;
+	struct stop_text *texts;
+	size_t n, longest;
 	char *end; /* of the text so far: as much as may be the beginning of one of them */
 	size_t n_end;
 };
 
-/* Adds a text, which the caller keeps. 0, or 2 after a message. */
+/* Adds a text, which the caller keeps. 0, or an exit status after a message. */
 int stop_add(struct stop *stop, const char *text);
 /* Call it when all are added. With @escapes they are decoded. 0, or an exit status after a
  * message; call stop_free() in either case. */
