@@ -150,7 +150,9 @@ refuses "a base of other windows" 1 "windows of 33 tokens: leave -c out" "${ppl[
 refuses "a base that is none" 1 "not a file that --kl-divergence-base writes" "${ppl[@]}" --preset cpu --kl-divergence-base "$model" --kl-divergence
 refuses "a base that is not there" 1 "no-such: No such file" "${ppl[@]}" --preset cpu --kl-divergence-base "$scratch/no-such" --kl-divergence
 head -c 3000 "$base" >"$scratch/short"
-refuses "a base that ends early" 1 "ends within" "${ppl[@]}" --preset cpu --kl-divergence-base "$scratch/short" --kl-divergence
+refuses "a base that ends early" 1 "short: ends within its" "${ppl[@]}" --preset cpu --kl-divergence-base "$scratch/short" --kl-divergence
+head -c -1 "$base" >"$scratch/short"
+refuses "a base without its last byte" 1 "short: ends within its windows: it is incomplete$" "${ppl[@]}" --preset cpu --kl-divergence-base "$scratch/short" --kl-divergence
 refuses "a base where no file can be" 1 "no-such/base: No such file" "${ppl[@]}" -f "$scratch/text" -c 33 --preset cpu --kl-divergence-base "$scratch/no-such/base"
 if [ -c /dev/full ]; then
 	cp "$base" "$scratch/kept"

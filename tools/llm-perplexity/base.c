@@ -96,9 +96,10 @@ static void add_value(struct base *base, double kl)
 		size_t room = base->room ? 2 * base->room : 4096;
 		float *values = realloc(base->values, room * sizeof(*values));
 
-		base->failed |= !values;
-		if (!values)
+		if (!values) {
+			base->failed = -ENOMEM;
 			return;
+		}
 		base->values = values;
 		base->room = room;
 	}
@@ -140,11 +141,12 @@ void base_position(struct base *base, const float *logits, double log_sum, int32
 		return;
 	if (base->writing) {
 		encode(base, logits, log_sum);
-		base->failed = fwrite(base->row, base->row_bytes, 1, base->f) != 1;
+		if (fwrite(base->row, base->row_bytes, 1, base->f) != 1)
+			base->failed = -errno;
 	} else if (fread(base->row, base->row_bytes, 1, base->f) == 1) {
 		compare(base, logits, log_sum, next);
 	} else {
-		base->failed = true;
+		base->failed = ferror(base->f) ? -errno : -ENODATA;
 	}
 }
 
@@ -152,9 +154,12 @@ int base_check(const struct base *base)
 {
 	if (!base->failed)
 		return 0;
-	if (base->writing)
-		return tool_fail("%s: %s", base->path, strerror(errno));
-	return tool_fail("%s: it ends within its windows, or memory does", base->path);
+	if (base->failed == -ENODATA)
+		return tool_fail("%s: ends within its windows: it is incomplete", base->path);
+	if (base->failed == -ENOMEM)
+		return tool_fail("%s: no memory for the divergences of %zu tokens", base->path,
+				 base->n);
+	return tool_fail("%s: %s", base->path, strerror(-base->failed));
 }
 
 int base_close(struct base *base, bool complete, int status)

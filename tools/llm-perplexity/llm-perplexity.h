@@ -52,7 +52,7 @@ struct base {
 	uint64_t same; /* positions with the same likeliest token */
 	float *values; /* the KL divergence of each position */
 	size_t n, room;
-	bool failed; /* no memory or a broken file */
+	int failed; /* 0, or -errno: no memory, or of the file; -ENODATA: it has ended */
 };
 
 /* Both return 0, or 1 after a message; call base_close() in either case. */
