@@ -511,6 +511,11 @@ int llm_model_read(struct llm_model *model, const struct gguf_file *file, const 
 				"%s: is a cache of another file's panels: give that file, the name "
 				"without .WEIGHTS.panels",
 				path);
+	if (!gguf_n_tensors(file))
+		return llm_fail(-EINVAL, "%s: has %sno tensors: give a model", path,
+				gguf_array_len(file, "tokenizer.ggml.tokens", &bytes)
+					? ""
+					: "a vocabulary and ");
 	arch = llm_arch_find(file, path, &err);
 	if (!arch)
 		return err;

@@ -41,6 +41,13 @@ for name in magic version big-endian tensors keys key-length; do
 	refuses "hostile $name" 1 "$name.gguf" "${t[@]}" "$scratch/$name.gguf"
 done
 
+# The header and the metadata alone.
+python3 -c "import sys
+b = open('$model', 'rb').read()
+end = b.index(b'\\x11\\0\\0\\0\\0\\0\\0\\0token_embd.weight')
+open('$scratch/vocabulary.gguf', 'wb').write(b[:8] + bytes(8) + b[16:end])"
+refuses "a vocabulary" 1 "vocabulary.gguf: has a vocabulary and no tensors: give a model" "${t[@]}" "$scratch/vocabulary.gguf"
+
 # Random bytes in the header: the outcome is a result or one line, never a signal.
 seed=${SEED:-$RANDOM}
 bad=
