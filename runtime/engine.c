@@ -105,6 +105,7 @@ static void engine_describe(struct llm_engine *e)
 	info->n_ff = m->n_ff;
 	info->n_vocab = m->n_vocab;
 	info->n_ctx_train = m->n_ctx_train;
+	info->n_ctx_covered = m->n_ctx_covered;
 	info->bos = tokenizer_bos(e->tok);
 	info->eos = tokenizer_eos(e->tok);
 	info->add_bos = tokenizer_adds_bos(e->tok);

@@ -213,6 +213,8 @@ struct llm_engine_info {
 	int bos, eos; /* -1: none */
 	bool add_bos; /* the tokenizer puts BOS in front of a text */
 	const char *vocab_warning; /* a line for the user, as llm_vocab_warning()'s; NULL: none */
+	/* Tokens of context that training covers, or the file by extending RoPE; 0: a shape. */
+	uint64_t n_ctx_covered;
 };
 const struct llm_engine_info *llm_engine_info(const struct llm_engine *engine);
 /* The engine's NPU device, for its counters; NULL with LLM_PLACE_CPU. The engine owns it. */

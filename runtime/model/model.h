@@ -114,6 +114,7 @@ struct llm_model {
 	char packed[16]; /* vnpu.weights; "": not packed */
 	enum llm_format output_format; /* if packed */
 	const struct gguf_tensor *checksums; /* NULL: not packed, or by version 1 */
+	uint64_t n_ctx_covered; /* at least n_ctx_train: as far as RoPE is extended */
 	uint64_t n_params, file_bytes;
 	uint64_t n_params_active; /* that a token meets: all but other tokens' experts */
 };

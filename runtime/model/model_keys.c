@@ -195,7 +195,9 @@ static int keys_rope(struct keys *k, struct llm_model *model, struct llm_rope *r
 	if (!err)
 		err = keys_uint(k, "rope.scaling.original_context_length", 1, MAX_CONTEXT,
 				model->n_ctx_train, &rope->n_ctx_orig);
-	return err ? err : keys_rope_type(k, rope);
+	err = err ? err : keys_rope_type(k, rope);
+	model->n_ctx_covered = (uint64_t)fmax(model->n_ctx_train, rope->n_ctx_orig * rope->factor);
+	return err;
 }
 
 static int keys_heads(struct keys *k, struct llm_model *model)

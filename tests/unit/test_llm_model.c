@@ -612,6 +612,40 @@ static void test_extensions_of_contexts_that_say_too_little_are_refused(void **s
 	expect_refusal(&t, -ENOTSUP, "RoPE scales 4 of a head's 8 values by 1.2", "");
 }
 
+static uint64_t covered_by(const struct tiny_config *c)
+{
+	struct llm_options opts = { .choices.placement = LLM_PLACE_CPU, .threads = 1 };
+	struct llm_engine *engine;
+	struct tiny_model t;
+	uint64_t covered;
+
+	tiny_create(&t, c, seed);
+	opts.model = tiny_write(&t);
+	if (llm_engine_open(&opts, &engine))
+		fail_msg("%s", llm_error());
+	covered = llm_engine_info(engine)->n_ctx_covered;
+	llm_engine_close(engine);
+	tiny_free(&t);
+	return covered;
+}
+
+static void test_extensions_of_rope_cover_more_than_training(void **s)
+{
+	struct tiny_config c = config_of("qwen2");
+
+	c.n_ctx = 64;
+	assert_int_equal(covered_by(&c), 64);
+	c.rope_scale = 3;
+	assert_int_equal(covered_by(&c), 192);
+	c.rope_scale = 1;
+	c.yarn = 4;
+	c.n_ctx_orig = 32;
+	assert_int_equal(covered_by(&c), 128);
+	/* The file's context may be the extended one. */
+	c.n_ctx = 200;
+	assert_int_equal(covered_by(&c), 200);
+}
+
 static void test_every_tensor_of_a_wrong_shape_is_named_with_both_shapes(void **s)
 {
 	struct tiny_model t;
@@ -750,6 +784,7 @@ int main(void)
 		cmocka_unit_test(test_extensions_of_contexts_that_say_too_little_are_refused),
 		cmocka_unit_test(test_every_tensor_of_a_wrong_shape_is_named_with_both_shapes),
 		cmocka_unit_test(test_a_bias_in_one_block_only_is_refused),
+		cmocka_unit_test(test_extensions_of_rope_cover_more_than_training),
 		cmocka_unit_test(test_a_vocabulary_larger_than_the_embedding_is_refused),
 		cmocka_unit_test(test_a_cache_too_large_for_memory_is_refused_with_its_bytes),
 		cmocka_unit_test(test_heads_that_do_not_fill_blocks_have_no_q8_0_cache),

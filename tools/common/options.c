@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* Command lines as tables, and the options that all llm tools share: see options.h. */
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -403,6 +404,20 @@ int engine_parse_ctx(const char *value, unsigned int min, unsigned int *n_ctx)
 unsigned int engine_ctx(const struct llm_engine *engine, unsigned int n_ctx)
 {
 	return n_ctx == ENGINE_CTX_TRAINED ? llm_engine_info(engine)->n_ctx_train : n_ctx;
+}
+
+int engine_session(struct llm_engine *engine, unsigned int n_ctx, struct llm_session **s)
+{
+	const struct llm_engine_info *info = llm_engine_info(engine);
+
+	if (llm_session_create(engine, engine_ctx(engine, n_ctx), s))
+		return tool_fail("%s", llm_error());
+	if (llm_session_n_ctx(*s) > info->n_ctx_covered)
+		fprintf(stderr,
+			"%s: warning: -c %u: the model was trained with contexts of %" PRIu64
+			" tokens, and predicts badly behind them\n",
+			tool_name, llm_session_n_ctx(*s), info->n_ctx_covered);
+	return 0;
 }
 
 int engine_try_open(struct llm_options *opts, struct llm_engine **engine)

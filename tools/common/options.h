@@ -135,6 +135,9 @@ const char *engine_transport_name(enum npu_transport transport);
 int engine_parse_ctx(const char *value, unsigned int min, unsigned int *n_ctx);
 /* The tokens of the context for @engine: @n_ctx, or as many as trained. */
 unsigned int engine_ctx(const struct llm_engine *engine, unsigned int n_ctx);
+/* Creates a session of so many. Warns of more than the model was trained for, unless the file
+ * extends RoPE so far. 0, or 1 after a message. */
+int engine_session(struct llm_engine *engine, unsigned int n_ctx, struct llm_session **s);
 
 /* Which options were given that only refine others, and have no effect with @opts: a set, of which
  * engine_refuse_unused() names one. 0, or 2 after the message if there are any. */

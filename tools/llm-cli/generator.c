@@ -93,8 +93,8 @@ int generator_open(struct generator *g, struct cli_options *o, struct llm_engine
 
 	*g = (struct generator){ .o = o, .engine = engine, .max_tokens = o->n_predict };
 	status = stop_init(&o->stop, !o->no_escape);
-	if (!status && llm_session_create(engine, engine_ctx(engine, o->n_ctx), &g->session))
-		status = tool_fail("%s", llm_error());
+	if (!status)
+		status = engine_session(engine, o->n_ctx, &g->session);
 	if (!status)
 		status = sampling_create(&o->sampling, engine, llm_session_n_ctx(g->session),
 					 &g->sampler);

@@ -172,8 +172,8 @@ static int run(const struct logits_options *o, struct llm_engine *engine, struct
 
 	if (status)
 		return status;
-	if (llm_session_create(engine, engine_ctx(engine, o->n_ctx), &s))
-		return tool_fail("%s", llm_error());
+	if (engine_session(engine, o->n_ctx, &s))
+		return 1;
 	if (llm_session_eval(s, tokens->ids, tokens->n))
 		status = tool_fail("%s", llm_error());
 	else

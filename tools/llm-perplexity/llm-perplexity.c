@@ -193,8 +193,8 @@ static int run(struct ppl_options *o, struct llm_engine *engine)
 	size_t n_windows = 0;
 	int status = take_text(o, engine, &base, &tokens, &n_windows);
 
-	if (!status && llm_session_create(engine, o->n_ctx, &s))
-		status = tool_fail("%s", llm_error());
+	if (!status)
+		status = engine_session(engine, o->n_ctx, &s);
 	if (!status)
 		status = score_text(o, engine, s, &tokens, n_windows, &sc);
 	if (!status && sc.n)
