@@ -25,7 +25,8 @@ static const char usage[] =
 	"static and --attention shadow, or one of a given shape with random weights.\n"
 	"TYPE is f32, f16, q8_0, q6_k, q5_k_m, q5_k_s, q5_1, q5_0, q4_k_m, q4_k_s, q4_1, q4_0,\n"
 	"iq4_nl, q3_k_l, q3_k_m, q3_k_s, q2_k or q2_k_s, or packed for the NPU: w8a8, w4a8,\n"
-	"w4a16, native or adaptive.\n";
+	"w4a16, native or adaptive.\n"
+	"Without OUT.gguf the file is ggml-model-TYPE.gguf beside IN.gguf.\n";
 
 #define MAX_RULES 64
 
