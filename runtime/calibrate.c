@@ -134,10 +134,10 @@ static void on_tensor(void *ud, const char *tensor, unsigned int layer, unsigned
 	for (unsigned int i = 0; i < SHADOW_INPUTS; i++)
 		if (!strcmp(tensor, names[i]))
 			shadow_stats_add(&c->stats, layer, i, rows, data);
-	/* One evaluation is enough: smoothing leaves them as they are. */
-	for (enum attention_tensor t = 0; t < ATTENTION_TENSORS && !c->run; t++)
+	/* Two evaluations are enough: smoothing leaves them as they are. */
+	for (enum attention_tensor t = 0; t < ATTENTION_TENSORS && c->run < 2; t++)
 		if (!strcmp(tensor, attention[t]))
-			attention_stats_add(&c->result->attention, t, layer, rows, data);
+			attention_stats_add(&c->result->attention, t, layer, pos, rows, data);
 }
 
 /* calibrate_text.evaluated: some windows more were. */
@@ -227,6 +227,8 @@ static int collect(struct calibrator *c)
 	c->all = (uint64_t)c->n_runs * c->n_windows +
 		 (uint64_t)head_windows(c) * calibrate_times(&result->attention);
 	err = evaluate(c);
+	if (!err)
+		err = attention_stats_settle(&result->attention);
 	if (!err && c->opts->smooth >= 0)
 		err = smooth(c);
 	if (!err) {

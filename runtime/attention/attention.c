@@ -158,10 +158,19 @@ static int read_buckets(struct attention *a, const struct attention_options *o)
 	return err;
 }
 
+/* All heads are in the middle. */
+static int even_buckets(struct attention *a, const struct attention_options *o)
+{
+	int err = scale_buckets_init(&a->buckets, o->buckets, 1, 1, o->step);
+
+	if (!err)
+		memset(a->expected, (int)scale_buckets_pick(&a->buckets, 1, 1),
+		       (size_t)a->layers * a->heads);
+	return err;
+}
+
 static int make_buckets(struct attention *a, const struct attention_options *o, bool calibrated)
 {
-	int err;
-
 	if (calibrated)
 		return read_buckets(a, o);
 	if (o->file)
@@ -170,11 +179,90 @@ static int make_buckets(struct attention *a, const struct attention_options *o, 
 				"lacks: llm-quantize --calibrate TEXT makes a file with them; or "
 				"choose attention sparse",
 				o->path, llm_choice_name(LLM_CHOICE_ATTENTION, a->kind));
-	err = scale_buckets_init(&a->buckets, o->buckets, 1, 1, o->step);
-	if (!err)
-		memset(a->expected, (int)scale_buckets_pick(&a->buckets, 1, 1),
-		       (size_t)a->layers * a->heads);
+	return even_buckets(a, o);
+}
+
+/* ---- balance ---- */
+
+enum { OFFSETS, BALANCE, Q_SCALES, K_SCALES, BALANCE_KEYS };
+static const char *const balance_keys[BALANCE_KEYS] = {
+	ATTENTION_KEY ".key_offsets",
+	ATTENTION_KEY ".balance",
+	ATTENTION_KEY ".balanced_q_scales",
+	ATTENTION_KEY ".balanced_k_scales",
+};
+
+/* Whether the file has any of the keys. */
+static bool has_balance(const struct attention_options *o)
+{
+	const float *values;
+	bool has = false;
+	size_t n;
+
+	for (int i = 0; i < BALANCE_KEYS; i++)
+		has |= gguf_f32_array(o->file, balance_keys[i], &values, &n) != -ENOENT;
+	return has;
+}
+
+static int read_offsets(const struct attention_options *o, size_t n, float *to)
+{
+	int err = read_floats(o, balance_keys[OFFSETS], n, to);
+
+	for (size_t i = 0; !err && i < n; i++)
+		if (!isfinite(to[i]))
+			err = bad(o, "%s holds %g at %zu", balance_keys[OFFSETS], (double)to[i], i);
 	return err;
+}
+
+/* @of: room for the arrays, one behind the other. */
+static int read_balance(struct attention *a, const struct attention_options *o, float *of)
+{
+	size_t nq = (size_t)a->layers * a->heads, nk = (size_t)a->layers * a->kv_heads,
+	       n = nk * a->head_dim;
+	int err = read_offsets(o, n, of);
+
+	if (!err)
+		err = read_scales(o, balance_keys[BALANCE], n, of + n);
+	if (!err)
+		err = read_scales(o, balance_keys[Q_SCALES], nq, of + 2 * n);
+	if (!err)
+		err = read_scales(o, balance_keys[K_SCALES], nk, of + 2 * n + nq);
+	if (!err && !balance_set(a->balance, of, of + n, of + 2 * n, of + 2 * n + nq))
+		err = bad(o, "%s by %s or %s is no float", balance_keys[BALANCE],
+			  balance_keys[Q_SCALES], balance_keys[K_SCALES]);
+	return err;
+}
+
+static int make_balance(struct attention *a, const struct attention_options *o)
+{
+	size_t n = (size_t)a->layers * (2 * a->kv_heads * a->head_dim + a->heads + a->kv_heads);
+	float *of;
+	int err;
+
+	if (!has_balance(o))
+		return 0;
+	of = malloc(n * sizeof(*of));
+	a->balance = balance_create(a->layers, a->heads, a->kv_heads, a->head_dim);
+	err = of && a->balance ? read_balance(a, o, of)
+			       : llm_fail(-ENOMEM, "no memory to balance heads with");
+	free(of);
+	return err ? err : even_buckets(a, o);
+}
+
+void attention_query(const struct attention *a, unsigned int layer, unsigned int head, float *to,
+		     const float *q)
+{
+	if (a->balance)
+		balance_query(a->balance, layer, head, to, q);
+	else
+		memcpy(to, q, a->head_dim * sizeof(*to));
+}
+
+void attention_keys(const struct attention *a, unsigned int layer, unsigned int kv_head, float *k,
+		    unsigned int n)
+{
+	for (unsigned int i = 0; a->balance && i < n; i++, k += a->head_dim)
+		balance_key(a->balance, layer, kv_head, k, k);
 }
 
 /* ---- life ---- */
@@ -222,6 +310,8 @@ int attention_create(const struct attention_options *o, struct attention **out)
 	err = make_ratios(a, o, calibrated);
 	if (!err && npu)
 		err = make_buckets(a, o, calibrated);
+	if (!err && calibrated && a->kind == LLM_ATTENTION_SHADOW)
+		err = make_balance(a, o);
 	if (err)
 		attention_free(a);
 	else
@@ -236,5 +326,6 @@ void attention_free(struct attention *a)
 	free(a->ratios);
 	free(a->expected);
 	free(a->v_scales);
+	balance_free(a->balance);
 	free(a);
 }

@@ -13,12 +13,21 @@
  *	vnpu.attention.q_scales		[n_layer][n_head] mean scale of a chunk's queries
  *	vnpu.attention.k_scales		[n_layer][n_head_kv] and of its keys
  *	vnpu.attention.v_scales		[n_layer][n_head_kv] and of its values
+ *
+ * and for attention shadow all or none of these, by which queries and keys are balanced before the
+ * estimate rounds them (balance.h). Without them they are rounded as they are.
+ *
+ *	vnpu.attention.key_offsets	[n_layer][n_head_kv][head_dim] mean of the keys
+ *	vnpu.attention.balance		[n_layer][n_head_kv][head_dim]
+ *	vnpu.attention.balanced_q_scales [n_layer][n_head] s_q: mean scale of a chunk's queries
+ *	vnpu.attention.balanced_k_scales [n_layer][n_head_kv] s_k: and of the keys up to its end
  */
 #ifndef ATTENTION_H
 #define ATTENTION_H
 
 #include <stdbool.h>
 
+#include "balance.h"
 #include "gguf.h"
 #include "llm.h"
 #include "scale_buckets.h"
@@ -43,6 +52,8 @@ struct attention {
 	struct scale_buckets buckets;
 	uint8_t *expected; /* [layers][heads]: the bucket of the calibration's scales */
 	float *v_scales; /* [layers][kv_heads] */
+	/* Attention shadow, NULL if the file has none. The buckets' means are 1 with it. */
+	struct balance *balance;
 };
 
 struct attention_options {
@@ -71,5 +82,12 @@ bool attention_whole(const struct attention *a, unsigned int layer, unsigned int
  * most all. */
 unsigned int attention_keep(const struct attention *a, unsigned int layer, unsigned int head,
 			    unsigned int visible);
+
+/* A query as the estimate takes it: @to[head_dim]. */
+void attention_query(const struct attention *a, unsigned int layer, unsigned int head, float *to,
+		     const float *q);
+/* @n keys the same, in place: [n][head_dim]. */
+void attention_keys(const struct attention *a, unsigned int layer, unsigned int kv_head, float *k,
+		    unsigned int n);
 
 #endif /* ATTENTION_H */

@@ -17,7 +17,7 @@ unsigned int attention_stats_heads(const struct attention_stats *s, enum attenti
 int attention_stats_create(struct attention_stats *s, unsigned int layers, unsigned int heads,
 			   unsigned int kv_heads, unsigned int head_dim)
 {
-	bool failed = false;
+	bool failed;
 
 	*s = (struct attention_stats){
 		.layers = layers,
@@ -26,6 +26,7 @@ int attention_stats_create(struct attention_stats *s, unsigned int layers, unsig
 		.head_dim = head_dim,
 		.limit = HEAD_RATIOS_LIMIT,
 	};
+	failed = balance_stats_init(&s->balance, layers, heads, kv_heads, head_dim) != 0;
 	for (enum attention_tensor t = 0; t < ATTENTION_TENSORS; t++) {
 		s->scales[t] =
 			calloc((size_t)layers * attention_stats_heads(s, t), sizeof(*s->scales[t]));
@@ -43,13 +44,14 @@ void attention_stats_free(struct attention_stats *s)
 {
 	for (enum attention_tensor t = 0; t < ATTENTION_TENSORS; t++)
 		free(s->scales[t]);
+	balance_stats_fini(&s->balance);
 	free(s->head_importance);
 	free(s->layer_importance);
 	memset(s, 0, sizeof(*s));
 }
 
-void attention_stats_add(struct attention_stats *s, enum attention_tensor tensor,
-			 unsigned int layer, unsigned int rows, const float *data)
+static void add_scales(struct attention_stats *s, enum attention_tensor tensor, unsigned int layer,
+		       unsigned int rows, const float *data)
 {
 	unsigned int heads = attention_stats_heads(s, tensor);
 
@@ -57,4 +59,20 @@ void attention_stats_add(struct attention_stats *s, enum attention_tensor tensor
 		scale_mean_add(&s->scales[tensor][(size_t)layer * heads + h],
 			       scale_buckets_scale(data + (size_t)h * s->head_dim, rows,
 						   s->head_dim, (size_t)heads * s->head_dim));
+}
+
+void attention_stats_add(struct attention_stats *s, enum attention_tensor tensor,
+			 unsigned int layer, unsigned int pos, unsigned int rows, const float *data)
+{
+	if (!s->balance.settled)
+		add_scales(s, tensor, layer, rows, data);
+	if (tensor == ATTENTION_Q)
+		balance_stats_queries(&s->balance, layer, rows, data);
+	else if (tensor == ATTENTION_K)
+		balance_stats_keys(&s->balance, layer, pos, rows, data);
+}
+
+int attention_stats_settle(struct attention_stats *s)
+{
+	return balance_stats_settle(&s->balance);
 }

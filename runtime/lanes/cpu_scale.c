@@ -3,9 +3,10 @@
  * LLM_OP_SCALE (shadowAttn 3.3): the scale bucket of each head for a chunk, and the chunk's keys,
  * with attention npu its values too, in INT8. Keys are read from the KV cache, whoever has put
  * them there: a chunk of a prompt, or single tokens since the last one, which have full attention.
+ * Attention shadow balances both where they are copied (balance.h); attention npu's queries are
+ * those of the pass, so its keys stay as they are.
  */
 #include <math.h>
-#include <string.h>
 
 #include "cpu_sparse.h"
 #include "lane_attention.h"
@@ -28,7 +29,7 @@ static float greatest(const float *x, size_t n, float most)
 	return most;
 }
 
-/* A query head's rows side by side, and their greatest number. */
+/* A query head's rows side by side, balanced, and their greatest number. */
 static void task_query(void *arg, unsigned int head, unsigned int worker)
 {
 	const struct scale_pass *p = arg;
@@ -39,13 +40,14 @@ static void task_query(void *arg, unsigned int head, unsigned int worker)
 	for (size_t r = p->row; r < p->row + p->n; r++, to += t->ldq) {
 		const float *q = p->m->q.data + r * model->q_dim + head * model->head_dim;
 
-		memcpy(to, q, model->head_dim * sizeof(float));
-		most = greatest(q, model->head_dim, most);
+		attention_query(t->a, p->layer, head, to, q);
+		most = greatest(to, model->head_dim, most);
 	}
 	t->most_q[p->row * t->a->heads + head] = most;
 }
 
-/* Calls @fn with the cached rows @from.. of a KV head, up to the chunk's end, widened. */
+/* Calls @fn with the cached rows @from.. of a KV head, up to the chunk's end, widened, and keys
+ * balanced. */
 static void for_keys(const struct scale_pass *p, unsigned int head, unsigned int worker,
 		     void (*fn)(const struct scale_pass *p, unsigned int head, unsigned int pos,
 				const float *rows, unsigned int n))
@@ -62,6 +64,8 @@ static void for_keys(const struct scale_pass *p, unsigned int head, unsigned int
 
 		m->loaded->sparse->widen(wide, model->head_dim, (char *)lane_kv(m, off, pos) + skip,
 					 m->kv_row_bytes, n, model->head_dim, type);
+		if (!p->values)
+			attention_keys(m->attention->a, p->layer, head, wide, n);
 		fn(p, head, pos, wide, n);
 	}
 }

@@ -11,18 +11,42 @@ static void put_losses(struct quantize *q, const char *key, const double *losses
 		gguf_writer_f32_element(q->writer, (float)losses[i]);
 }
 
+static void put_floats(struct quantize *q, const char *key, const float *values, size_t n)
+{
+	gguf_writer_array(q->writer, key, GGUF_KV_F32, n);
+	for (size_t i = 0; i < n; i++)
+		gguf_writer_f32_element(q->writer, values[i]);
+}
+
+/* Heads whose values are all 0 have scale @zero: any will do. */
+static void put_means(struct quantize *q, const char *key, const struct scale_mean *means, size_t n,
+		      float zero)
+{
+	gguf_writer_array(q->writer, key, GGUF_KV_F32, n);
+	for (size_t i = 0; i < n; i++) {
+		float scale = (float)scale_mean(&means[i]);
+
+		gguf_writer_f32_element(q->writer, scale > FLT_MIN ? scale : zero);
+	}
+}
+
 static void put_scales(struct quantize *q, const char *key, enum attention_tensor tensor)
 {
 	const struct attention_stats *s = &q->opts->calibration->attention;
-	size_t n = (size_t)s->layers * attention_stats_heads(s, tensor);
 
-	gguf_writer_array(q->writer, key, GGUF_KV_F32, n);
-	for (size_t i = 0; i < n; i++) {
-		float scale = (float)scale_mean(&s->scales[tensor][i]);
+	put_means(q, key, s->scales[tensor], (size_t)s->layers * attention_stats_heads(s, tensor),
+		  FLT_MIN);
+}
 
-		/* Of a head whose values are all 0, any scale will do. */
-		gguf_writer_f32_element(q->writer, scale > FLT_MIN ? scale : FLT_MIN);
-	}
+static void put_balance(struct quantize *q)
+{
+	const struct balance_stats *s = &q->opts->calibration->attention.balance;
+	size_t nq = (size_t)s->layers * s->heads, nk = (size_t)s->layers * s->kv_heads;
+
+	put_floats(q, ATTENTION_KEY ".key_offsets", s->offsets, nk * s->head_dim);
+	put_floats(q, ATTENTION_KEY ".balance", s->balances, nk * s->head_dim);
+	put_means(q, ATTENTION_KEY ".balanced_q_scales", s->q_scales, nq, 1);
+	put_means(q, ATTENTION_KEY ".balanced_k_scales", s->k_scales, nk, 1);
 }
 
 void quantize_put_attention(struct quantize *q)
@@ -37,4 +61,5 @@ void quantize_put_attention(struct quantize *q)
 	put_scales(q, ATTENTION_KEY ".q_scales", ATTENTION_Q);
 	put_scales(q, ATTENTION_KEY ".k_scales", ATTENTION_K);
 	put_scales(q, ATTENTION_KEY ".v_scales", ATTENTION_V);
+	put_balance(q);
 }

@@ -2,7 +2,6 @@
 #include "recall_heads.h"
 
 #include <errno.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,6 +15,7 @@ struct tile {
 	unsigned int layer, head;
 	const float *q; /* [rows][heads][head_dim] */
 	const float *k; /* the head's, [n_ctx][kv_heads][head_dim] */
+	const float *balanced_q; /* [rows][head_dim] */
 	float q_scale;
 	unsigned int pos, rows;
 };
@@ -47,8 +47,9 @@ int recall_heads_init(struct recall_heads *r)
 	r->ld = ((size_t)r->n_ctx + BLOCK - 1) / BLOCK * BLOCK;
 	scratch = scratch > FW_SCRATCH_BYTES ? scratch : FW_SCRATCH_BYTES;
 	r->keys = alloc((size_t)r->layers * r->n_ctx * r->kv_heads * dim, sizeof(float));
-	r->most = alloc((size_t)r->layers * r->kv_heads, sizeof(float));
 	r->q = alloc((size_t)r->chunk * r->heads * dim, sizeof(float));
+	r->balanced_k = alloc(r->n_ctx * dim, sizeof(float));
+	r->balanced_q = alloc(r->chunk * dim, sizeof(float));
 	r->panels = alloc(r->ld / BLOCK, VNPU_QK_PANEL_BYTES(dim));
 	r->q8 = alloc(BLOCK * (dim + 3), 1);
 	r->scores_s16 = alloc(BLOCK * r->ld, sizeof(int16_t));
@@ -59,9 +60,9 @@ int recall_heads_init(struct recall_heads *r)
 	r->blocks = alloc(r->ld / BLOCK + 1, 1);
 	r->scratch = alloc(scratch, 1);
 	r->counts = alloc((size_t)r->n_ratios * r->layers * r->heads, sizeof(*r->counts));
-	return r->keys && r->most && r->q && r->panels && r->q8 && r->scores_s16 && r->scores_f32 &&
-			       r->scores_blocks && r->found && r->marks && r->blocks &&
-			       r->scratch && r->counts
+	return r->keys && r->q && r->balanced_k && r->balanced_q && r->panels && r->q8 &&
+			       r->scores_s16 && r->scores_f32 && r->scores_blocks && r->found &&
+			       r->marks && r->blocks && r->scratch && r->counts
 		       ? 0
 		       : llm_fail(-ENOMEM, "no memory for the keys of %u tokens", r->n_ctx);
 }
@@ -69,8 +70,9 @@ int recall_heads_init(struct recall_heads *r)
 void recall_heads_fini(struct recall_heads *r)
 {
 	free(r->keys);
-	free(r->most);
 	free(r->q);
+	free(r->balanced_k);
+	free(r->balanced_q);
 	free(r->panels);
 	free(r->q8);
 	free(r->scores_s16);
@@ -84,14 +86,6 @@ void recall_heads_fini(struct recall_heads *r)
 }
 
 /* ---- scores ---- */
-
-static float greatest(const float *x, size_t ld, unsigned int rows, unsigned int n, float most)
-{
-	for (unsigned int r = 0; r < rows; r++)
-		for (unsigned int i = 0; i < n; i++)
-			most = fmaxf(most, fabsf(x[r * ld + i]));
-	return most;
-}
 
 static void score_floats(const struct tile *t)
 {
@@ -133,7 +127,7 @@ static void score_estimate(const struct tile *t)
 
 	for (unsigned int i = 0; i < t->rows; i++)
 		r->kernels->quant_static(r->q8 + i * ldq, &scale,
-					 t->q + (size_t)i * r->heads * r->head_dim, r->head_dim,
+					 t->balanced_q + (size_t)i * r->head_dim, r->head_dim,
 					 t->q_scale);
 	r->kernels->qk_i8(&scores, r->scratch);
 }
@@ -252,32 +246,49 @@ void recall_heads_queries(struct recall_heads *r, const float *q, unsigned int r
 static void pack(const struct recall_heads *r, unsigned int layer, unsigned int kv_head,
 		 unsigned int n)
 {
-	const struct scale_buckets *b = &r->attention[0]->buckets;
-	size_t ld = (size_t)r->kv_heads * r->head_dim;
-	const float *k = r->keys + layer * r->n_ctx * ld + (size_t)kv_head * r->head_dim;
-	float most = r->most[layer * r->kv_heads + kv_head];
+	const struct attention *a = r->attention[0];
+	const struct scale_buckets *b = &a->buckets;
+	size_t ld = (size_t)r->kv_heads * r->head_dim, dim = r->head_dim;
+	const float *k = r->keys + layer * r->n_ctx * ld + kv_head * dim;
+	float scale;
 
-	r->kernels->pack_keys(r->panels, k, ld, n, r->head_dim, 0,
-			      b->k[scale_buckets_nearest_k(b, most / 127)]);
+	for (unsigned int i = 0; i < n; i++)
+		memcpy(r->balanced_k + i * dim, k + i * ld, dim * sizeof(*k));
+	attention_keys(a, layer, kv_head, r->balanced_k, n);
+	scale = scale_buckets_scale(r->balanced_k, n, dim, dim);
+	r->kernels->pack_keys(r->panels, r->balanced_k, dim, n, dim, 0,
+			      b->k[scale_buckets_nearest_k(b, scale)]);
+}
+
+/* The scale of the head's queries, balanced. */
+static float balance_queries(const struct recall_heads *r, unsigned int layer, unsigned int head,
+			     unsigned int rows)
+{
+	const struct attention *a = r->attention[0];
+	size_t dim = r->head_dim;
+
+	for (unsigned int i = 0; i < rows; i++)
+		attention_query(a, layer, head, r->balanced_q + i * dim,
+				r->q + ((size_t)i * r->heads + head) * dim);
+	return a->buckets.q[scale_buckets_nearest_q(
+		&a->buckets, scale_buckets_scale(r->balanced_q, rows, dim, dim))];
 }
 
 static void count_head(struct recall_heads *r, unsigned int layer, unsigned int head,
 		       unsigned int pos, unsigned int rows)
 {
-	const struct scale_buckets *b = &r->attention[0]->buckets;
 	size_t ldq = (size_t)r->heads * r->head_dim, ldk = (size_t)r->kv_heads * r->head_dim;
-	const float *q = r->q + (size_t)head * r->head_dim;
-	float most = greatest(q, ldq, rows, r->head_dim, 0);
 	struct tile t = {
 		.r = r,
 		.layer = layer,
 		.head = head,
 		.k = r->keys + layer * r->n_ctx * ldk + head / r->group * (size_t)r->head_dim,
-		.q_scale = b->q[scale_buckets_nearest_q(b, most / 127)],
+		.q_scale = balance_queries(r, layer, head, rows),
 	};
 
 	for (unsigned int first = 0; first < rows; first += BLOCK) {
-		t.q = q + first * ldq;
+		t.q = r->q + first * ldq + (size_t)head * r->head_dim;
+		t.balanced_q = r->balanced_q + (size_t)first * r->head_dim;
 		t.pos = pos + first;
 		t.rows = rows - first < BLOCK ? rows - first : BLOCK;
 		count_tile(&t);
@@ -288,12 +299,9 @@ void recall_heads_keys(struct recall_heads *r, const float *k, unsigned int laye
 		       unsigned int rows)
 {
 	size_t ld = (size_t)r->kv_heads * r->head_dim;
-	float *most = r->most + (size_t)layer * r->kv_heads;
 
 	memcpy(r->keys + (layer * (size_t)r->n_ctx + pos) * ld, k, rows * ld * sizeof(*k));
 	for (unsigned int h = 0; h < r->kv_heads; h++) {
-		most[h] = greatest(k + (size_t)h * r->head_dim, ld, rows, r->head_dim,
-				   pos ? most[h] : 0);
 		pack(r, layer, h, pos + rows);
 		for (unsigned int i = 0; i < r->group; i++)
 			count_head(r, layer, h * r->group + i, pos, rows);

@@ -36,9 +36,9 @@ struct recall_heads {
 	const struct fw_kernels *kernels;
 	const struct cpu_sparse *sparse;
 	float *keys; /* [layers][n_ctx][kv_heads][head_dim] */
-	float *most; /* [layers][kv_heads]: the greatest |k| of the window so far */
 	float *q; /* [chunk][heads][head_dim] */
-	/* Of a head: */
+	/* Of a head, as the estimate takes them: */
+	float *balanced_k, *balanced_q; /* [n_ctx][head_dim], [chunk][head_dim] */
 	uint8_t *panels;
 	/* Of 64 queries: */
 	int8_t *q8;
