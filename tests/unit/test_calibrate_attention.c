@@ -18,6 +18,7 @@
 #include <cmocka.h>
 
 #include "attention.h"
+#include "engine.h"
 #include "llm_quantize.h"
 #include "tiny_random.h"
 
@@ -246,11 +247,105 @@ static void scales_are_means_over_chunks(void **state)
 	tiny_free(&t);
 }
 
+/* Sums over the chunks of a text, as the estimate would take its queries and keys. */
+struct balanced {
+	const struct attention *a;
+	double q[2 * 64], k[2 * 64]; /* scales */
+	double keys[2 * 64 * 64]; /* values by channel */
+};
+
+static void add_balanced(void *ud, const char *tensor, unsigned int layer, unsigned int pos,
+			 unsigned int rows, unsigned int cols, const float *data)
+{
+	struct balanced *b = ud;
+	unsigned int dim = b->a->head_dim, heads = cols / dim;
+	bool q = !strcmp(tensor, "q_rope"), k = !strcmp(tensor, "k_rope");
+	float head[WINDOW * 64];
+
+	for (unsigned int h = 0; h < heads && (q || k); h++) {
+		for (unsigned int r = 0; r < rows; r++)
+			if (q)
+				attention_query(b->a, layer, h, head + r * dim,
+						data + r * cols + h * dim);
+			else
+				memcpy(head + r * dim, data + r * cols + h * dim,
+				       dim * sizeof(*head));
+		if (k)
+			attention_keys(b->a, layer, h, head, rows);
+		(q ? b->q : b->k)[layer * heads + h] +=
+			(double)scale_buckets_scale(head, rows, dim, dim);
+		for (unsigned int i = 0; k && i < rows * dim; i++)
+			b->keys[(layer * heads + h) * dim + i % dim] += (double)head[i];
+	}
+}
+
+static struct attention *read_attention(const struct gguf_file *file, const struct llm_engine *e)
+{
+	const struct llm_choices choices = { .attention = LLM_ATTENTION_SHADOW,
+					     .ratios = LLM_RATIOS_UNIFORM };
+	const struct attention_options o = {
+		.shape = &e->shape,
+		.choices = &choices,
+		.file = file,
+		.path = "calibrated",
+		.ratio = 0.2,
+		.buckets = 9,
+		.step = 0.5,
+	};
+	struct attention *a;
+
+	if (attention_create(&o, &a))
+		fail_msg("%s", llm_error());
+	return a;
+}
+
+/* Of the text that was calibrated with: keys are around 0, and the mean scale is 1. */
+static void balanced_heads_are_in_the_middle(void **state)
+{
+	const struct tiny_config c = config();
+	struct llm_engine *engine;
+	struct llm_session *s;
+	struct gguf_file *file;
+	struct attention *a;
+	struct balanced sums = { 0 };
+	int32_t ids[2 * sizeof(text)];
+	struct tiny_model t;
+
+	make_text();
+	tiny_create(&t, &c, random_u64(&seed_state));
+	file = calibrated_file(tiny_write(&t), 0);
+	engine = open_engine(t.path);
+	sums.a = a = read_attention(file, engine);
+	assert_non_null(a->balance);
+	llm_tokenize(engine, text, sizeof(text), LLM_TOKENIZE_BOS, ids,
+		     sizeof(ids) / sizeof(ids[0]));
+	if (llm_engine_info(engine)->add_bos)
+		ids[WINDOW] = ids[0];
+	assert_int_equal(llm_session_create(engine, WINDOW, &s), 0);
+	llm_session_observe(s, add_balanced, &sums);
+	for (int w = 0; w < 2; w++) {
+		assert_int_equal(llm_session_truncate(s, 0), 0);
+		assert_int_equal(llm_session_eval(s, ids + w * WINDOW, WINDOW), 0);
+	}
+	for (unsigned int i = 0; i < a->layers * a->heads; i++)
+		assert_float_equal(sums.q[i] / 2, 1, 1e-4);
+	for (unsigned int i = 0; i < a->layers * a->kv_heads; i++)
+		assert_float_equal(sums.k[i] / 2, 1, 1e-4);
+	for (unsigned int i = 0; i < a->layers * a->kv_heads * a->head_dim; i++)
+		assert_float_equal(sums.keys[i] / (2 * WINDOW), 0, 127 * 1e-4);
+	llm_session_free(s);
+	llm_engine_close(engine);
+	attention_free(a);
+	gguf_close(file);
+	tiny_free(&t);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(importance_is_the_loss_without_a_head_or_layer),
 		cmocka_unit_test(scales_are_means_over_chunks),
+		cmocka_unit_test(balanced_heads_are_in_the_middle),
 	};
 
 	return cmocka_run_group_tests(tests, tiny_setup, NULL);

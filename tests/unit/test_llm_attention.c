@@ -19,6 +19,9 @@
 #include <cmocka.h>
 
 #include "attention.h"
+#include "engine.h"
+#include "kernels.h"
+#include "lane_attention.h"
 #include "llm.h"
 #include "llm_open.h"
 #include "tiny_random.h"
@@ -26,6 +29,7 @@
 #define MAX_TOKENS 400
 #define MAX_LAYERS 4
 #define MAX_HEADS 64
+#define MAX_CHANNELS (MAX_LAYERS * 2 * 32)
 /* Between logits by full attention and by all keys: other sums of the same products. */
 #define BOUND 2e-3
 /* And where the sums are rounded to INT8 behind it. */
@@ -36,6 +40,8 @@ struct calibrated {
 	struct tiny_model t;
 	float heads[MAX_LAYERS * MAX_HEADS], layers[MAX_LAYERS];
 	float q[MAX_LAYERS * MAX_HEADS], k[MAX_LAYERS * MAX_HEADS], v[MAX_LAYERS * MAX_HEADS];
+	bool balanced; /* by these: */
+	float offsets[MAX_CHANNELS], balances[MAX_CHANNELS];
 	float limit;
 	int32_t ids[MAX_TOKENS];
 };
@@ -76,6 +82,22 @@ static struct llm_options options_of(const struct calibrated *c, enum llm_attent
 	};
 }
 
+/* Any that moves queries and keys well. */
+static void add_balance(struct calibrated *c)
+{
+	unsigned int nq = c->t.c.n_layer * c->t.c.n_head, nk = c->t.c.n_layer * c->t.c.n_head_kv,
+		     n = nk * c->t.c.head_dim;
+
+	for (unsigned int i = 0; i < n; i++) {
+		c->offsets[i] = (float)any(0, 200) * 1e-2f - 1;
+		c->balances[i] = (float)any(50, 200) * 1e-2f;
+	}
+	tiny_array(&c->t, ATTENTION_KEY ".key_offsets", 'F', c->offsets, n);
+	tiny_array(&c->t, ATTENTION_KEY ".balance", 'F', c->balances, n);
+	tiny_array(&c->t, ATTENTION_KEY ".balanced_q_scales", 'F', c->q, nq);
+	tiny_array(&c->t, ATTENTION_KEY ".balanced_k_scales", 'F', c->k, nk);
+}
+
 static void calibrated_create(struct calibrated *c, const char *arch)
 {
 	const struct tiny_config config = tiny_any(arch, MAX_TOKENS, any(1, MAX_LAYERS), 32, 4);
@@ -107,6 +129,9 @@ static void calibrated_create(struct calibrated *c, const char *arch)
 	tiny_array(&c->t, ATTENTION_KEY ".q_scales", 'F', c->q, nq);
 	tiny_array(&c->t, ATTENTION_KEY ".k_scales", 'F', c->k, nk);
 	tiny_array(&c->t, ATTENTION_KEY ".v_scales", 'F', c->v, nk);
+	c->balanced = any(0, 1);
+	if (c->balanced)
+		add_balance(c);
 	tiny_write(&c->t);
 }
 
@@ -415,6 +440,114 @@ static void trees_are_refused_where_tokens_are_sparse(void **state)
 	tiny_free(&c.t);
 }
 
+/* ---- what the NPU is given ---- */
+
+#define SHOWN 64
+
+/* Queries of the last layer, and all keys. */
+struct shown {
+	float q[SHOWN * MAX_HEADS * 32], k[MAX_LAYERS][SHOWN * 2 * 32];
+};
+
+static void show(void *ud, const char *tensor, unsigned int layer, unsigned int pos,
+		 unsigned int rows, unsigned int cols, const float *data)
+{
+	struct shown *s = ud;
+
+	if (!strcmp(tensor, "q_rope"))
+		memcpy(s->q + pos * cols, data, rows * cols * sizeof(*data));
+	else if (!strcmp(tensor, "k_rope"))
+		memcpy(s->k[layer] + pos * cols, data, rows * cols * sizeof(*data));
+}
+
+static void assert_queries(const struct shown *s, const struct lane_attention *t)
+{
+	unsigned int dim = t->a->head_dim;
+	float want[32];
+
+	for (unsigned int h = 0; h < t->a->heads; h++)
+		for (unsigned int r = 0; r < SHOWN; r++) {
+			const char *got = (const char *)t->q.data + lane_q_off(t, h, r);
+
+			attention_query(t->a, t->a->layers - 1, h, want,
+					s->q + (r * t->a->heads + h) * dim);
+			assert_memory_equal(got, want, dim * sizeof(*want));
+		}
+}
+
+static void assert_keys(const struct shown *s, const struct lane_attention *t, unsigned int layer,
+			unsigned int head)
+{
+	const struct fw_kernels *kernels = fw_kernels_get(FW_ISA_AUTO);
+	unsigned int dim = t->a->head_dim;
+	float rows[SHOWN * 32], scale;
+	size_t bytes = VNPU_QK_PANEL_BYTES(dim);
+	uint8_t *want = aligned_alloc(64, bytes);
+
+	for (unsigned int r = 0; r < SHOWN; r++)
+		memcpy(rows + r * dim, s->k[layer] + (r * t->a->kv_heads + head) * dim,
+		       dim * sizeof(*rows));
+	attention_keys(t->a, layer, head, rows, SHOWN);
+	scale = t->a->buckets.k[scale_buckets_nearest_k(
+		&t->a->buckets, scale_buckets_scale(rows, SHOWN, dim, dim))];
+	kernels->pack_keys(want, rows, dim, SHOWN, dim, 0, scale);
+	assert_memory_equal((const char *)t->keys.data + lane_keys_off(t, layer, head), want,
+			    bytes);
+	free(want);
+}
+
+/* As attention_query() and attention_keys() say, or as they are. */
+static void the_npu_gets_balanced_queries_and_keys(void **state)
+{
+	for (int i = 0; i < 6; i++) {
+		struct calibrated c;
+		struct shown *shown = calloc(1, sizeof(*shown));
+		const struct lane_attention *t;
+		struct llm_engine *engine;
+		struct llm_session *s;
+		struct llm_options o;
+
+		calibrated_create(&c, "llama");
+		o = options_of(&c, LLM_ATTENTION_SHADOW, 0.3f);
+		o.choices.kv = LLM_KV_F32;
+		/* A layer whose heads all have full attention is given nothing. */
+		o.choices.ratios = LLM_RATIOS_UNIFORM;
+		engine = open_engine(&o);
+		s = new_session(engine, MAX_TOKENS);
+		llm_session_observe(s, show, shown);
+		eval(s, c.ids, SHOWN);
+		t = s->memory.attention;
+		assert_int_equal(t->a->balance != NULL, c.balanced);
+		assert_queries(shown, t);
+		for (unsigned int h = 0; h < t->a->layers * t->a->kv_heads; h++)
+			assert_keys(shown, t, h / t->a->kv_heads, h % t->a->kv_heads);
+		llm_session_free(s);
+		llm_engine_close(engine);
+		free(shown);
+		tiny_free(&c.t);
+	}
+}
+
+/* Which shows that attention npu's queries and keys stay as they are. */
+static void attention_npu_is_not_balanced(void **state)
+{
+	struct calibrated c;
+	struct llm_options o;
+	float *want;
+
+	calibrated_create(&c, "llama");
+	if (c.balanced)
+		c.t.n_keys -= 4;
+	tiny_write(&c.t);
+	o = options_of(&c, LLM_ATTENTION_NPU, 0);
+	want = logits_of(&c, &o);
+	add_balance(&c);
+	tiny_write(&c.t);
+	assert_same(&c, want, &o);
+	free(want);
+	tiny_free(&c.t);
+}
+
 /* ---- what is refused, and counted ---- */
 
 static void shadow_needs_a_calibrated_file(void **state)
@@ -489,6 +622,8 @@ int main(void)
 		cmocka_unit_test(a_session_that_went_back_computes_the_same),
 		cmocka_unit_test(paths_of_trees_that_are_kept_are_as_tokens),
 		cmocka_unit_test(trees_are_refused_where_tokens_are_sparse),
+		cmocka_unit_test(the_npu_gets_balanced_queries_and_keys),
+		cmocka_unit_test(attention_npu_is_not_balanced),
 		cmocka_unit_test(shadow_needs_a_calibrated_file),
 		cmocka_unit_test(what_was_selected_is_counted),
 	};
