@@ -312,6 +312,7 @@ int attention_create(const struct attention_options *o, struct attention **out)
 		err = make_buckets(a, o, calibrated);
 	if (!err && calibrated && a->kind == LLM_ATTENTION_SHADOW)
 		err = make_balance(a, o);
+	a->balanced = a->balance || (!o->file && a->kind == LLM_ATTENTION_SHADOW);
 	if (err)
 		attention_free(a);
 	else

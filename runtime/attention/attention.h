@@ -52,8 +52,9 @@ struct attention {
 	struct scale_buckets buckets;
 	uint8_t *expected; /* [layers][heads]: the bucket of the calibration's scales */
 	float *v_scales; /* [layers][kv_heads] */
-	/* Attention shadow, NULL if the file has none. The buckets' means are 1 with it. */
+	/* Attention shadow: NULL if the file has none. The buckets' means are 1 with it. */
 	struct balance *balance;
+	bool balanced; /* it has one, or there is no file: for costs */
 };
 
 struct attention_options {

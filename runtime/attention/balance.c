@@ -5,6 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* As many channels as any CPU takes at once. */
+typedef float four __attribute__((vector_size(16)));
+#define FOUR (sizeof(four) / sizeof(float))
+
 struct balance *balance_create(unsigned int layers, unsigned int heads, unsigned int kv_heads,
 			       unsigned int head_dim)
 {
@@ -80,21 +84,40 @@ bool balance_set(struct balance *b, const float *offsets, const float *balances,
 	return valid;
 }
 
+static four load(const float *x)
+{
+	four v;
+
+	memcpy(&v, x, sizeof(v));
+	return v;
+}
+
 void balance_query(const struct balance *b, unsigned int layer, unsigned int head, float *to,
 		   const float *q)
 {
 	const float *by = b->queries + ((size_t)layer * b->heads + head) * b->head_dim;
+	size_t c = 0;
 
-	for (unsigned int c = 0; c < b->head_dim; c++)
+	for (; c + FOUR <= b->head_dim; c += FOUR) {
+		four v = load(q + c) * load(by + c);
+
+		memcpy(to + c, &v, sizeof(v));
+	}
+	for (; c < b->head_dim; c++)
 		to[c] = q[c] * by[c];
 }
 
 void balance_key(const struct balance *b, unsigned int layer, unsigned int kv_head, float *to,
 		 const float *k)
 {
-	size_t at = ((size_t)layer * b->kv_heads + kv_head) * b->head_dim;
+	size_t at = ((size_t)layer * b->kv_heads + kv_head) * b->head_dim, c = 0;
 	const float *offsets = b->offsets + at, *by = b->keys + at;
 
-	for (unsigned int c = 0; c < b->head_dim; c++)
+	for (; c + FOUR <= b->head_dim; c += FOUR) {
+		four v = (load(k + c) - load(offsets + c)) * load(by + c);
+
+		memcpy(to + c, &v, sizeof(v));
+	}
+	for (; c < b->head_dim; c++)
 		to[c] = (k[c] - offsets[c]) * by[c];
 }

@@ -21,8 +21,10 @@
 #include "head_plan.h"
 #include "plan_private.h"
 
-/* Operations on each value of a query or a key: its maximum, and a copy or the rounding. */
+/* Operations on each value of a query, or a key: its maximum, and a copy or the rounding. A query
+ * is balanced by a product, which is its copy; a key by a difference and a product. */
 #define OPS_SCALE FLOAT_OPS_QUANT
+#define OPS_BALANCE_KEY (2 * FLOAT_OPS_ADD)
 
 bool plan_is_sparse(const struct builder *b)
 {
@@ -148,11 +150,16 @@ static void add_whole(struct builder *b, uint32_t layer)
 static void add_scale(struct builder *b, uint32_t layer)
 {
 	const struct shape *s = b->o->shape;
-	struct soc_op vector = plan_vector(
-		b->chunk->n, (uint64_t)(s->heads + s->kv_heads) * s->head_dim, OPS_SCALE);
+	uint64_t heads = s->heads + s->kv_heads;
+	double ops = OPS_SCALE;
+	struct soc_op vector;
 	struct lane_work work = work_of(b, layer, LLM_OP_SCALE);
-	uint32_t scale = add(b, &work, SOC_CPU, &vector);
+	uint32_t scale;
 
+	if (b->o->attention->balanced)
+		ops += (double)OPS_BALANCE_KEY * s->kv_heads / (double)heads;
+	vector = plan_vector(b->chunk->n, heads * s->head_dim, ops);
+	scale = add(b, &work, SOC_CPU, &vector);
 	if (b->c && b->d->overlap && b->estimated[layer] != SCHED_NONE)
 		b->failed |= sched_after(b->plan->tasks, scale, b->estimated[layer]) != 0;
 	plan_set_cached(b, layer, scale);
