@@ -259,12 +259,37 @@ static void fewer_keys_take_less_time_and_pipelines_gain(void **state)
 	assert_true(best < full);
 }
 
+/* A shape stands for a file whose heads are balanced. */
+static void balanced_keys_take_time(void **state)
+{
+	const struct llm_choices choices = choices_of(LLM_ATTENTION_SHADOW, LLM_PIPELINE_INSERTION);
+	struct attention *a = attention_of(&choices, 0.2);
+	const struct plan_options o = options_of(&choices, a, true);
+	uint64_t ns[2];
+
+	assert_true(a->balanced);
+	for (int balanced = 0; balanced < 2; balanced++) {
+		struct sched_run run;
+		struct plan *plan;
+
+		a->balanced = balanced;
+		plan = plan_of(&o, 0, 1024);
+		run = run_of(plan);
+		ns[balanced] = run.makespan_ns;
+		sched_run_free(&run);
+		plan_free(plan);
+	}
+	assert_true(ns[1] > ns[0] && (double)ns[1] < 1.02 * (double)ns[0]);
+	attention_free(a);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(only_chunks_beyond_the_limit_are_sparse),
 		cmocka_unit_test(every_head_is_computed_once_and_chosen_after_its_estimate),
 		cmocka_unit_test(fewer_keys_take_less_time_and_pipelines_gain),
+		cmocka_unit_test(balanced_keys_take_time),
 	};
 
 	return cmocka_run_group_tests(tests, setup, teardown);
