@@ -240,7 +240,7 @@ static int collect(struct calibrator *c)
 	return err ? err : shadow_prune(&result->shadow, c->opts->pruning);
 }
 
-/* What the loss grows by without a head or a layer. */
+/* What heads and layers are worth. */
 static int importance(struct calibrator *c)
 {
 	struct calibrate_text text = {
@@ -264,7 +264,9 @@ static int importance(struct calibrator *c)
 		return err;
 	err = llm_session_create(sparse, c->window, &text.session);
 	if (!err)
-		err = calibrate_limit(&text, &c->result->attention);
+		err = calibrate_gains(&text, &c->result->attention);
+	if (!err)
+		err = calibrate_limits(&text, &c->result->attention);
 	llm_session_free(text.session);
 	llm_engine_close(sparse);
 	return err;

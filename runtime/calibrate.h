@@ -16,7 +16,7 @@ struct calibrate_text {
 	void *ud;
 };
 
-/* How often the two below evaluate the text, together. */
+/* How often the functions below evaluate the text, together. */
 unsigned int calibrate_times(const struct attention_stats *stats);
 
 /*
@@ -27,10 +27,15 @@ unsigned int calibrate_times(const struct attention_stats *stats);
 int calibrate_heads(const struct calibrate_text *text, struct attention_stats *stats);
 
 /*
- * Chooses the limit of the products of importance (head_ratios.h) with which the text's loss is
- * least; the session is of an engine with attention sparse, whose ratios it changes. Errors as
- * above.
+ * The session of the next two is of an engine with attention sparse, whose ratios they change.
+ * Errors as above.
+ *
+ * Notes what the loss falls by if one head has all keys and the others have few (head_ratios.h).
  */
-int calibrate_limit(const struct calibrate_text *text, struct attention_stats *stats);
+int calibrate_gains(const struct calibrate_text *text, struct attention_stats *stats);
+
+/* Chooses the limit of the products of importance, and that of gains, with which the text's loss is
+ * least (head_ratios.h). */
+int calibrate_limits(const struct calibrate_text *text, struct attention_stats *stats);
 
 #endif /* CALIBRATE_H */

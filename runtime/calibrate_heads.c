@@ -69,7 +69,9 @@ static const double limits[] = { HEAD_RATIOS_LIMIT, 1e-4, 3e-4, 3e-3, 1e-2, 3e-2
 
 unsigned int calibrate_times(const struct attention_stats *s)
 {
-	return 1 + s->layers * (s->heads + 1) + NR_LIMITS;
+	unsigned int heads = s->layers * s->heads;
+
+	return 1 + heads + s->layers + 1 + heads + 2 * NR_LIMITS;
 }
 
 int calibrate_heads(const struct calibrate_text *t, struct attention_stats *s)
@@ -101,16 +103,43 @@ int calibrate_heads(const struct calibrate_text *t, struct attention_stats *s)
 	return err;
 }
 
+/* ---- with sparse attention ---- */
+
+/* Of a head that may miss most of what it needs. A quarter of the mean. */
+#define FEW_KEYS 0.25
+
+int calibrate_gains(const struct calibrate_text *t, struct attention_stats *s)
+{
+	struct attention *a = t->session->engine->attention;
+	unsigned int n = s->layers * s->heads;
+	float few = (float)(FEW_KEYS * a->ratio);
+	double all, with;
+	int err;
+
+	for (unsigned int i = 0; i < n; i++)
+		a->ratios[i] = few;
+	err = measure(t, &all);
+	if (!err)
+		err = report(t, "gains of heads", 0, n);
+	for (unsigned int i = 0; i < n && !err; i++) {
+		a->ratios[i] = 1;
+		err = measure(t, &with);
+		a->ratios[i] = few;
+		s->head_gain[i] = all - with;
+		if (!err)
+			err = report(t, "gains of heads", i + 1, n);
+	}
+	return err;
+}
+
 /* With the ratios of this limit. */
-static int measure_limit(const struct calibrate_text *t, const struct attention_stats *s,
+static int measure_limit(const struct calibrate_text *t, const struct head_importance *of,
 			 double limit, double *loss)
 {
-	const struct head_importance importance = { s->layers, s->heads, s->head_importance,
-						    s->layer_importance };
 	struct attention *a = t->session->engine->attention;
-	size_t n = (size_t)s->layers * s->heads;
+	size_t n = (size_t)of->n_layer * of->n_head;
 	double *ratios = malloc(n * sizeof(*ratios));
-	int err = ratios ? head_ratios(&importance, a->ratio, limit, ratios)
+	int err = ratios ? head_ratios(of, a->ratio, limit, ratios)
 			 : llm_fail(-ENOMEM, "no memory for the ratios of heads");
 
 	for (size_t i = 0; i < n && !err; i++)
@@ -119,19 +148,39 @@ static int measure_limit(const struct calibrate_text *t, const struct attention_
 	return err ? err : measure(t, loss);
 }
 
-int calibrate_limit(const struct calibrate_text *t, struct attention_stats *s)
+static int choose_limit(const struct calibrate_text *t, const struct head_importance *of,
+			double *limit)
 {
 	double least = INFINITY, loss;
 	int err = 0;
 
 	for (unsigned int i = 0; i < NR_LIMITS && !err; i++) {
-		err = measure_limit(t, s, limits[i], &loss);
+		err = measure_limit(t, of, limits[i], &loss);
 		if (!err && loss < least) {
 			least = loss;
-			s->limit = limits[i];
+			*limit = limits[i];
 		}
 		if (!err)
 			err = report(t, "ratios", i + 1, NR_LIMITS);
 	}
+	return err;
+}
+
+int calibrate_limits(const struct calibrate_text *t, struct attention_stats *s)
+{
+	struct head_importance of = { s->layers, s->heads, s->head_importance,
+				      s->layer_importance };
+	double *ones = malloc(s->layers * sizeof(*ones));
+	int err = ones ? 0 : llm_fail(-ENOMEM, "no memory for the ratios of heads");
+
+	for (unsigned int i = 0; i < s->layers && !err; i++)
+		ones[i] = 1;
+	if (!err)
+		err = choose_limit(t, &of, &s->limit);
+	of.heads = s->head_gain;
+	of.layers = ones;
+	if (!err)
+		err = choose_limit(t, &of, &s->gain_limit);
+	free(ones);
 	return err;
 }

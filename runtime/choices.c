@@ -342,8 +342,12 @@ static const struct llm_choice_value decodes[] = {
 };
 
 static const struct llm_choice_value ratios[] = {
+	[LLM_RATIOS_GAIN] = { "gain",
+		"by what the loss gains if a head alone has all keys, if llm-quantize has "
+		"calibrated the file; else head",
+		ANYWHERE, ANYWHERE, 0 },
 	[LLM_RATIOS_HEAD] = { "head",
-		"by the importance of heads, if llm-quantize has calibrated the file "
+		"by the importance of heads and layers, if the file is calibrated "
 		"(shadowAttn 3.2); else uniform",
 		ANYWHERE, ANYWHERE, 0 },
 	[LLM_RATIOS_UNIFORM] = { "uniform",

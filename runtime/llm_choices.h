@@ -241,10 +241,11 @@ enum llm_decode {
 	LLM_DECODE_SPARSE,
 };
 
-/* How the ratio is divided among heads (shadowAttn 3.2). */
+/* How the ratio is divided among heads (shadowAttn 3.2; head_ratios.h). */
 enum llm_ratios {
-	/* By their importance, if the file has it: llm-quantize --calibrate; else uniform */
-	LLM_RATIOS_HEAD = 0,
+	/* By what each gains from all keys, if llm-quantize --calibrate has found it; else head */
+	LLM_RATIOS_GAIN = 0,
+	LLM_RATIOS_HEAD, /* by the paper's importance, if the file has it; else uniform */
 	LLM_RATIOS_UNIFORM,
 };
 

@@ -119,8 +119,9 @@ struct llm_calibrate_options {
 	const char *profile;
 	/*
 	 * Tokens of the text, in whole windows, that are evaluated again without each attention
-	 * head and without each layer, to find which heads need many keys (shadowAttn 3.2). 0, or
-	 * less than a window: the file has no importance of heads, whose ratios are then uniform.
+	 * head, without each layer, and with few keys for all heads but one, to find which heads
+	 * need many keys (shadowAttn 3.2; --ratios). 0, or less than a window: the file does not
+	 * tell, and the ratios of heads are uniform.
 	 */
 	unsigned int head_tokens;
 	unsigned int threads; /* 0: one per CPU allowed to the process; does not change results */

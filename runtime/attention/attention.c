@@ -69,7 +69,32 @@ static bool is_calibrated(const struct attention_options *o, int *err)
 
 /* ---- ratios ---- */
 
-static int read_ratios(struct attention *a, const struct attention_options *o)
+/* The keys of an importance. */
+struct importance_keys {
+	const char *heads, *layers, *limit; /* layers NULL: 1 each */
+};
+static const struct importance_keys paper_keys = {
+	ATTENTION_KEY ".head_importance",
+	ATTENTION_KEY ".layer_importance",
+	ATTENTION_KEY ".limit",
+};
+static const struct importance_keys gain_keys = {
+	ATTENTION_KEY ".head_gain",
+	NULL,
+	ATTENTION_KEY ".gain_limit",
+};
+
+static bool has_gains(const struct attention_options *o)
+{
+	const float *values;
+	size_t n;
+
+	return gguf_f32_array(o->file, gain_keys.heads, &values, &n) != -ENOENT ||
+	       gguf_f32_array(o->file, gain_keys.limit, &values, &n) != -ENOENT;
+}
+
+static int read_ratios(struct attention *a, const struct attention_options *o,
+		       const struct importance_keys *keys)
 {
 	size_t n = (size_t)a->layers * a->heads;
 	float *read = malloc((n + a->layers) * sizeof(*read));
@@ -79,13 +104,13 @@ static int read_ratios(struct attention *a, const struct attention_options *o)
 	int err = read && of ? 0 : llm_fail(-ENOMEM, "no memory for the ratios of heads");
 
 	if (!err)
-		err = read_scales(o, ATTENTION_KEY ".limit", 1, &limit);
+		err = read_scales(o, keys->limit, 1, &limit);
 	if (!err)
-		err = read_floats(o, ATTENTION_KEY ".head_importance", n, read);
-	if (!err)
-		err = read_floats(o, ATTENTION_KEY ".layer_importance", a->layers, read + n);
+		err = read_floats(o, keys->heads, n, read);
+	if (!err && keys->layers)
+		err = read_floats(o, keys->layers, a->layers, read + n);
 	for (size_t i = 0; !err && i < n + a->layers; i++)
-		of[i] = (double)read[i];
+		of[i] = i < n || keys->layers ? (double)read[i] : 1;
 	if (!err)
 		err = head_ratios(&importance, a->ratio, (double)limit, of + n + a->layers);
 	for (size_t i = 0; !err && i < n; i++)
@@ -97,12 +122,17 @@ static int read_ratios(struct attention *a, const struct attention_options *o)
 
 static int make_ratios(struct attention *a, const struct attention_options *o, bool calibrated)
 {
+	enum llm_ratios ratios = o->choices->ratios;
+
 	if (!(a->ratio > 0 && a->ratio <= 1))
 		return llm_fail(-EINVAL, "a ratio of %g of the keys: choose one up to 1", a->ratio);
 	for (size_t i = 0; i < (size_t)a->layers * a->heads; i++)
 		a->ratios[i] = (float)a->ratio;
-	a->by_head = calibrated && o->choices->ratios == LLM_RATIOS_HEAD;
-	return a->by_head ? read_ratios(a, o) : 0;
+	a->by_head = calibrated && ratios != LLM_RATIOS_UNIFORM;
+	if (!a->by_head)
+		return 0;
+	return read_ratios(a, o,
+			   ratios == LLM_RATIOS_GAIN && has_gains(o) ? &gain_keys : &paper_keys);
 }
 
 static double ratio_of(const struct attention *a, unsigned int layer, unsigned int head)

@@ -10,6 +10,9 @@
  *	vnpu.attention.head_importance	[n_layer][n_head] loss without the head, less that with all
  *	vnpu.attention.layer_importance	[n_layer] the same of a layer
  *	vnpu.attention.limit		[1] of their products (head_ratios.h)
+ *	vnpu.attention.head_gain	[n_layer][n_head] loss if all heads have few keys, less that
+ *					if this one has all; files of before do not have it
+ *	vnpu.attention.gain_limit	[1] of these
  *	vnpu.attention.q_scales		[n_layer][n_head] mean scale of a chunk's queries
  *	vnpu.attention.k_scales		[n_layer][n_head_kv] and of its keys
  *	vnpu.attention.v_scales		[n_layer][n_head_kv] and of its values
@@ -47,7 +50,7 @@ struct attention {
 	unsigned int from; /* chunks that end within so many tokens have full attention */
 	double ratio; /* the mean of: */
 	float *ratios; /* [layers][heads] */
-	bool by_head; /* the ratios follow the file's importance of heads */
+	bool by_head; /* the ratios follow what the file tells of heads */
 	/* Attention shadow and npu: */
 	struct scale_buckets buckets;
 	uint8_t *expected; /* [layers][heads]: the bucket of the calibration's scales */

@@ -25,6 +25,7 @@ int attention_stats_create(struct attention_stats *s, unsigned int layers, unsig
 		.kv_heads = kv_heads,
 		.head_dim = head_dim,
 		.limit = HEAD_RATIOS_LIMIT,
+		.gain_limit = HEAD_RATIOS_LIMIT,
 	};
 	failed = balance_stats_init(&s->balance, layers, heads, kv_heads, head_dim) != 0;
 	for (enum attention_tensor t = 0; t < ATTENTION_TENSORS; t++) {
@@ -34,7 +35,8 @@ int attention_stats_create(struct attention_stats *s, unsigned int layers, unsig
 	}
 	s->head_importance = calloc((size_t)layers * heads, sizeof(*s->head_importance));
 	s->layer_importance = calloc(layers, sizeof(*s->layer_importance));
-	if (!failed && s->head_importance && s->layer_importance)
+	s->head_gain = calloc((size_t)layers * heads, sizeof(*s->head_gain));
+	if (!failed && s->head_importance && s->layer_importance && s->head_gain)
 		return 0;
 	attention_stats_free(s);
 	return llm_fail(-ENOMEM, "no memory for the statistics of attention");
@@ -47,6 +49,7 @@ void attention_stats_free(struct attention_stats *s)
 	balance_stats_fini(&s->balance);
 	free(s->head_importance);
 	free(s->layer_importance);
+	free(s->head_gain);
 	memset(s, 0, sizeof(*s));
 }
 

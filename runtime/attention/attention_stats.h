@@ -25,6 +25,8 @@ struct attention_stats {
 	double *head_importance; /* [layers][heads] */
 	double *layer_importance; /* [layers] */
 	double limit; /* of their products, with which a ratio of 0.2 loses least */
+	double *head_gain; /* [layers][heads]: that the loss falls by with all keys */
+	double gain_limit; /* of these */
 };
 
 /* 0 or -ENOMEM with the error line, which leaves nothing to free. */

@@ -94,10 +94,11 @@ int quantize_check_calibration(struct quantize *q);
 void quantize_copy_metadata(struct quantize *q, const char *const *except, size_t n);
 /* Adds those of a calibration's attention (quantize_attention.c), whose keys are: */
 void quantize_put_attention(struct quantize *q);
-#define QUANTIZE_ATTENTION_KEYS                                                                    \
-	ATTENTION_KEY, ATTENTION_KEY ".head_importance", ATTENTION_KEY ".layer_importance",        \
-		ATTENTION_KEY ".limit", ATTENTION_KEY ".q_scales", ATTENTION_KEY ".k_scales",      \
-		ATTENTION_KEY ".v_scales", ATTENTION_KEY ".key_offsets", ATTENTION_KEY ".balance", \
+#define QUANTIZE_ATTENTION_KEYS                                                                  \
+	ATTENTION_KEY, ATTENTION_KEY ".head_importance", ATTENTION_KEY ".layer_importance",      \
+		ATTENTION_KEY ".limit", ATTENTION_KEY ".head_gain", ATTENTION_KEY ".gain_limit", \
+		ATTENTION_KEY ".q_scales", ATTENTION_KEY ".k_scales", ATTENTION_KEY ".v_scales", \
+		ATTENTION_KEY ".key_offsets", ATTENTION_KEY ".balance",                          \
 		ATTENTION_KEY ".balanced_q_scales", ATTENTION_KEY ".balanced_k_scales"
 /* Whether @from belongs to an old calibration, which the new one replaces. */
 bool quantize_replaced(const struct quantize *q, const struct gguf_tensor *from);

@@ -58,6 +58,8 @@ void quantize_put_attention(struct quantize *q)
 		   (size_t)s->layers * s->heads);
 	put_losses(q, ATTENTION_KEY ".layer_importance", s->layer_importance, s->layers);
 	put_losses(q, ATTENTION_KEY ".limit", &s->limit, 1);
+	put_losses(q, ATTENTION_KEY ".head_gain", s->head_gain, (size_t)s->layers * s->heads);
+	put_losses(q, ATTENTION_KEY ".gain_limit", &s->gain_limit, 1);
 	put_scales(q, ATTENTION_KEY ".q_scales", ATTENTION_Q);
 	put_scales(q, ATTENTION_KEY ".k_scales", ATTENTION_K);
 	put_scales(q, ATTENTION_KEY ".v_scales", ATTENTION_V);

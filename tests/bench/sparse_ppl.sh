@@ -55,6 +55,7 @@ table() {
 	echo "|---|$(printf '%.0s---:|' "${ratios[@]}")"
 	row "sparse" --attention sparse
 	row "shadow" --attention shadow
+	row "shadow, ratios by importance" --attention shadow --ratios head
 	row "shadow, uniform ratios" --attention shadow --ratios uniform
 	row "shadow, one scale bucket" --attention shadow --scale-buckets 1
 	row "block" --attention block

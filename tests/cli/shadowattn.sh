@@ -118,7 +118,7 @@ refuses "recall without a text" 2 "takes a model and a text" "${recall[@]}" "$sc
 refuses "recall of a file that is not calibrated" 1 "needs the scales of queries and keys" "${recall[@]}" "$model" "$scratch/other"
 refuses "recall of a text that is too short" 1 "a window 4096: give a longer text" "${recall[@]}" --tokens 4096 "$scratch/cal.gguf" "$scratch/other"
 refuses "recall of a ratio above 1" 2 "[-]-ratio" "${recall[@]}" --ratio 0.2,1.5 "$scratch/cal.gguf" "$scratch/other"
-refuses "unknown ratios of heads" 2 "neither head nor uniform" "${recall[@]}" --ratios layer "$scratch/cal.gguf" "$scratch/other"
+refuses "unknown ratios of heads" 2 "none of gain, head and uniform" "${recall[@]}" --ratios layer "$scratch/cal.gguf" "$scratch/other"
 refuses "a number of buckets that is no odd square" 2 "4 scale buckets: choose" "${recall[@]}" --scale-buckets 4 "$scratch/cal.gguf" "$scratch/other"
 
 refuses "no command" 2 "give one of plan" "${shadowattn[@]}"

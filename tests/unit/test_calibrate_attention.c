@@ -117,10 +117,9 @@ static struct llm_engine *open_engine(const char *model)
 	return engine;
 }
 
-/* Of the text's first window, a token. */
-static double loss_of(const char *model)
+/* Of the text's first window, a token. Closes the engine. */
+static double loss_of_engine(struct llm_engine *engine)
 {
-	struct llm_engine *engine = open_engine(model);
 	struct llm_session *s;
 	int32_t ids[2 * sizeof(text)];
 	long n = llm_tokenize(engine, text, sizeof(text), LLM_TOKENIZE_BOS, ids,
@@ -133,6 +132,30 @@ static double loss_of(const char *model)
 	llm_session_free(s);
 	llm_engine_close(engine);
 	return l.nats / (WINDOW - 1);
+}
+
+static double loss_of(const char *model)
+{
+	return loss_of_engine(open_engine(model));
+}
+
+/* With sparse attention, and a mean ratio that is divided as @ratios says. */
+static double sparse_loss_of(const char *model, enum llm_ratios ratios, double ratio)
+{
+	const struct llm_options o = { .model = model,
+				       .choices = { .placement = LLM_PLACE_CPU,
+						    .weights = LLM_WEIGHTS_F32,
+						    .kv = LLM_KV_F32,
+						    .attention = LLM_ATTENTION_SPARSE,
+						    .ratios = ratios },
+				       .ratio = (float)ratio,
+				       .sparse_from = 1,
+				       .threads = 1 };
+	struct llm_engine *engine;
+
+	if (llm_engine_open(&o, &engine))
+		fail_msg("%s", llm_error());
+	return loss_of_engine(engine);
 }
 
 /* Zeroes columns of a matrix, whose inputs then do not matter. */
@@ -180,6 +203,39 @@ static void importance_is_the_loss_without_a_head_or_layer(void **state)
 		tiny_free(&t);
 	}
 	assert_true(value(file, ATTENTION_KEY ".limit", 1, 0) > 0);
+	gguf_close(file);
+}
+
+/* The others have a quarter of 0.2: of a file whose keys say that this head alone has a gain. */
+static void gain_is_the_loss_that_a_head_with_all_keys_saves(void **state)
+{
+	const struct tiny_config c = config();
+	uint64_t seed = random_u64(&seed_state);
+	unsigned int n = c.n_layer * c.n_head;
+	float only[2 * 64] = { 0 }, limit = 1;
+	struct gguf_file *file;
+	struct tiny_model t;
+	double few;
+
+	make_text();
+	tiny_create(&t, &c, seed);
+	file = calibrated_file(tiny_write(&t), WINDOW);
+	few = sparse_loss_of(t.path, LLM_RATIOS_UNIFORM, 0.05);
+	tiny_free(&t);
+	for (unsigned int i = 0; i < n; i++) {
+		only[i] = 1;
+		tiny_create(&t, &c, seed);
+		tiny_key(&t, ATTENTION_KEY, 'u', ATTENTION_VERSION, NULL);
+		tiny_array(&t, ATTENTION_KEY ".head_gain", 'F', only, n);
+		tiny_array(&t, ATTENTION_KEY ".gain_limit", 'F', &limit, 1);
+		assert_float_equal(value(file, ATTENTION_KEY ".head_gain", n, i),
+				   few - sparse_loss_of(tiny_write(&t), LLM_RATIOS_GAIN,
+							(1 + (n - 1) * 0.05) / n),
+				   BOUND);
+		tiny_free(&t);
+		only[i] = 0;
+	}
+	assert_true(value(file, ATTENTION_KEY ".gain_limit", 1, 0) > 0);
 	gguf_close(file);
 }
 
@@ -239,8 +295,10 @@ static void scales_are_means_over_chunks(void **state)
 				   (windows[0].v[i] + windows[1].v[i]) / 2, 1e-6);
 	}
 	/* Without the tokens for it, nothing is known of importance. */
-	for (unsigned int i = 0; i < nq; i++)
+	for (unsigned int i = 0; i < nq; i++) {
 		assert_true(value(file, ATTENTION_KEY ".head_importance", nq, i) == 0);
+		assert_true(value(file, ATTENTION_KEY ".head_gain", nq, i) == 0);
+	}
 	llm_session_free(s);
 	llm_engine_close(engine);
 	gguf_close(file);
@@ -344,6 +402,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(importance_is_the_loss_without_a_head_or_layer),
+		cmocka_unit_test(gain_is_the_loss_that_a_head_with_all_keys_saves),
 		cmocka_unit_test(scales_are_means_over_chunks),
 		cmocka_unit_test(balanced_heads_are_in_the_middle),
 	};

@@ -18,7 +18,7 @@ static const char help[] =
 	"Prints which share of the greatest float scores the INT8 estimate of a calibrated model\n"
 	"finds, and block-sparse attention.\n\n"
 	"      --ratio LIST      mean shares of positions (default: 0.2,0.3,0.4,0.5,0.8)\n"
-	"      --ratios NAME     head or uniform: ratios of heads (default: head)\n"
+	"      --ratios NAME     gain, head or uniform: ratios of heads (default: gain)\n"
 	"      --scale-buckets N  pairs of scales (default: 9)\n"
 	"      --chunk N         tokens of a chunk, whose scales are one (default: 256)\n"
 	"      --tokens N        of a window of the text (default: 512)\n"
@@ -262,7 +262,7 @@ static int parse_ratios(struct recall_args *args, const char *value)
 	int found = llm_choice_parse(LLM_CHOICE_RATIOS, value);
 
 	if (found < 0)
-		return tool_usage("--ratios: '%s' is neither head nor uniform", value);
+		return tool_usage("--ratios: '%s' is none of gain, head and uniform", value);
 	args->ratios = (enum llm_ratios)found;
 	return 0;
 }
@@ -306,7 +306,7 @@ int recall_main(int argc, char **argv)
 	};
 	struct recall_args args = { .ratio = { 0.2, 0.3, 0.4, 0.5, 0.8 },
 				    .n_ratios = 5,
-				    .ratios = LLM_RATIOS_HEAD,
+				    .ratios = LLM_RATIOS_GAIN,
 				    .buckets = SCALE_BUCKETS_DEFAULT,
 				    .chunk = 256,
 				    .tokens = 512,
