@@ -105,7 +105,8 @@ int calibrate_heads(const struct calibrate_text *t, struct attention_stats *s)
 
 /* ---- with sparse attention ---- */
 
-/* Of a head that may miss most of what it needs. A quarter of the mean. */
+/* What the other heads have, as a share of the mean ratio: about what is left to those without a
+ * gain when some have all keys. */
 #define FEW_KEYS 0.25
 
 int calibrate_gains(const struct calibrate_text *t, struct attention_stats *s)

@@ -29,6 +29,15 @@ __attribute__((format(printf, 2, 3))) static int bad(const struct attention_opti
 			o->path, line);
 }
 
+/* Whether the file has the key, of whatever type. */
+static bool has_key(const struct attention_options *o, const char *key)
+{
+	const float *values;
+	size_t n;
+
+	return gguf_f32_array(o->file, key, &values, &n) != -ENOENT;
+}
+
 /* Copies the @n values of a key; they may be unaligned in the file. */
 static int read_floats(const struct attention_options *o, const char *key, size_t n, float *to)
 {
@@ -86,11 +95,7 @@ static const struct importance_keys gain_keys = {
 
 static bool has_gains(const struct attention_options *o)
 {
-	const float *values;
-	size_t n;
-
-	return gguf_f32_array(o->file, gain_keys.heads, &values, &n) != -ENOENT ||
-	       gguf_f32_array(o->file, gain_keys.limit, &values, &n) != -ENOENT;
+	return has_key(o, gain_keys.heads) || has_key(o, gain_keys.limit);
 }
 
 static int read_ratios(struct attention *a, const struct attention_options *o,
@@ -225,12 +230,10 @@ static const char *const balance_keys[BALANCE_KEYS] = {
 /* Whether the file has any of the keys. */
 static bool has_balance(const struct attention_options *o)
 {
-	const float *values;
 	bool has = false;
-	size_t n;
 
 	for (int i = 0; i < BALANCE_KEYS; i++)
-		has |= gguf_f32_array(o->file, balance_keys[i], &values, &n) != -ENOENT;
+		has |= has_key(o, balance_keys[i]);
 	return has;
 }
 

@@ -11,8 +11,8 @@
  *	vnpu.attention.layer_importance	[n_layer] the same of a layer
  *	vnpu.attention.limit		[1] of their products (head_ratios.h)
  *	vnpu.attention.head_gain	[n_layer][n_head] loss if all heads have few keys, less that
- *					if this one has all; files of before do not have it
- *	vnpu.attention.gain_limit	[1] of these
+ *					if this one has all; older files lack it
+ *	vnpu.attention.gain_limit	[1] of the gains
  *	vnpu.attention.q_scales		[n_layer][n_head] mean scale of a chunk's queries
  *	vnpu.attention.k_scales		[n_layer][n_head_kv] and of its keys
  *	vnpu.attention.v_scales		[n_layer][n_head_kv] and of its values

@@ -14,10 +14,10 @@
  * calibration may choose another one.
  *
  * Beyond the paper, importance may be a gain, with layers of 1: what the loss falls by if this head
- * alone has all keys and the others have few. A head whose attention is sharp may be important and
- * yet need few keys, and one without which the model does as well may disturb it with wrong ones:
- * the loss of docs6m grows by 1.8 % with a mean of 0.2 by the paper's importance, and by 0.4 % by
- * gains (docs/shadowattn.md).
+ * alone has all keys and the others have few. A head may be important and yet need few keys, as its
+ * attention is sharp; and a head that can be removed may do harm with too few. With a mean of 0.2
+ * the perplexity of docs6m grows by 1.8 % with the paper's importance, and by 0.4 % with gains
+ * (docs/shadowattn.md).
  *
  * The equation leaves two cases open. A ratio above 1 is cut to 1. And a head whose product is 0
  * would keep nothing, so no ratio is below a floor. What either takes from, or adds to, the sum is

@@ -19,6 +19,7 @@
 #define LIST_BYTES (4u << 20)
 
 static_assert(FW_SCRATCH_BYTES <= CPU_SPARSE_SCRATCH_BYTES, "one scratch for both kernels");
+
 struct heads_pass {
 	struct lane_memory *m;
 	const struct lane_call *call;

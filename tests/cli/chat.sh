@@ -200,6 +200,6 @@ first = p.stdout.read(1)
 p.send_signal(signal.SIGINT)
 out, err = p.communicate(timeout=60)
 assert first and p.returncode == -signal.SIGINT, (first, p.returncode, err)
-assert err == b'llm-cli: warning: -c 16384: the model was trained with contexts of 512 tokens, and predicts badly behind them\n', err
+assert err == b'llm-cli: warning: -c 16384: the model was trained with contexts of 512 tokens, and predicts badly beyond them\n', err
 " "${cli[@]}" --ignore-eos -c 16384
 finish

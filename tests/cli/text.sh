@@ -145,7 +145,7 @@ first = p.stdout.read(1)
 p.send_signal(signal.SIGINT)
 out, err = p.communicate(timeout=60)
 assert first and p.returncode == -signal.SIGINT, (first, p.returncode, err)
-assert err == b'llm-cli: warning: -c 16384: the model was trained with contexts of 512 tokens, and predicts badly behind them\n', err
+assert err == b'llm-cli: warning: -c 16384: the model was trained with contexts of 512 tokens, and predicts badly beyond them\n', err
 " "${cli[@]}" --preset cpu -p "$prompt" --temp 0 -n -1 --ignore-eos -c 16384
 
 # A progress bar is drawn and removed if stderr is a terminal; stdout has none of it.

@@ -5,6 +5,7 @@
  * TEST_SEED=N repeats a run.
  */
 #define _GNU_SOURCE
+#include <errno.h>
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -239,6 +240,43 @@ static void gain_is_the_loss_that_a_head_with_all_keys_saves(void **state)
 	gguf_close(file);
 }
 
+static void refused(struct tiny_model *t, const char *why)
+{
+	const struct llm_options o = { .model = tiny_write(t),
+				       .choices = { .placement = LLM_PLACE_CPU,
+						    .attention = LLM_ATTENTION_SPARSE },
+				       .threads = 1 };
+	struct llm_engine *engine;
+
+	assert_int_equal(llm_engine_open(&o, &engine), -EINVAL);
+	if (!strstr(llm_error(), why))
+		fail_msg("%s: not %s", llm_error(), why);
+}
+
+/* A file that has one of the keys is not taken for an older one, which has neither. */
+static void bad_gains_are_refused_by_name(void **state)
+{
+	const struct tiny_config c = config();
+	unsigned int n = c.n_layer * c.n_head;
+	float gains[2 * 64] = { 0 }, limits[] = { 1, -1 };
+	struct tiny_model t;
+
+	tiny_create(&t, &c, random_u64(&seed_state));
+	tiny_key(&t, ATTENTION_KEY, 'u', ATTENTION_VERSION, NULL);
+	tiny_array(&t, ATTENTION_KEY ".head_gain", 'F', gains, n);
+	refused(&t, "no key " ATTENTION_KEY ".gain_limit");
+	t.n_keys--;
+	tiny_array(&t, ATTENTION_KEY ".gain_limit", 'F', limits, 1);
+	refused(&t, "no key " ATTENTION_KEY ".head_gain");
+	tiny_array(&t, ATTENTION_KEY ".head_gain", 'F', gains, n - 1);
+	refused(&t, ATTENTION_KEY ".head_gain has ");
+	t.n_keys -= 2;
+	tiny_array(&t, ATTENTION_KEY ".gain_limit", 'F', limits + 1, 1);
+	tiny_array(&t, ATTENTION_KEY ".head_gain", 'F', gains, n);
+	refused(&t, ATTENTION_KEY ".gain_limit holds -1");
+	tiny_free(&t);
+}
+
 /* The greatest magnitude of a head of @shown. */
 struct shown {
 	const struct tiny_config *c;
@@ -403,6 +441,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(importance_is_the_loss_without_a_head_or_layer),
 		cmocka_unit_test(gain_is_the_loss_that_a_head_with_all_keys_saves),
+		cmocka_unit_test(bad_gains_are_refused_by_name),
 		cmocka_unit_test(scales_are_means_over_chunks),
 		cmocka_unit_test(balanced_heads_are_in_the_middle),
 	};

@@ -415,7 +415,7 @@ int engine_session(struct llm_engine *engine, unsigned int n_ctx, struct llm_ses
 	if (llm_session_n_ctx(*s) > info->n_ctx_covered)
 		fprintf(stderr,
 			"%s: warning: -c %u: the model was trained with contexts of %" PRIu64
-			" tokens, and predicts badly behind them\n",
+			" tokens, and predicts badly beyond them\n",
 			tool_name, llm_session_n_ctx(*s), info->n_ctx_covered);
 	return 0;
 }
