@@ -35,8 +35,10 @@ static void vnpu_job_tell_status(struct vnpu_queue *queue, u64 seqno, int error)
 
 	if (error && !READ_ONCE(status->error))
 		WRITE_ONCE(status->error, -error);
-	/* Release order, and never lower: the firmware raises it in the same way. One that writes
-	 * all the time does not keep the lock busy, and spoils only what it has itself. */
+	/*
+	 * Release order, and never lower: the firmware raises it in the same way. A firmware that
+	 * writes it all the time loses that race to a plain store, and holds up nobody.
+	 */
 	while (old < seqno && tries--)
 		if (try_cmpxchg_release(&status->completed_seqno, &old, seqno))
 			return;
@@ -161,8 +163,7 @@ void vnpu_job_advance(struct vnpu_queue *queue)
 	struct vnpu_job *job;
 
 	lockdep_assert_held(&queue->ctx->vdev->lock);
-	/* Nothing follows CTX_CLOSE, although a queue that was taken from the table may live on. */
-	if (queue->killed || queue->ctx->state || READ_ONCE(queue->ctx->closing))
+	if (queue->killed || queue->ctx->state)
 		return;
 	while (queue->done_seqno < queue->submitted_seqno) {
 		if (vnpu_queue_job(queue, queue->done_seqno + 1)->expired) {
@@ -179,7 +180,11 @@ void vnpu_job_advance(struct vnpu_queue *queue)
 		    hwq->tail - hwq->acked >= queue->depth)
 			return;
 		job = vnpu_queue_job(queue, queue->sent_seqno + 1);
-		if (job->expired)
+		/*
+		 * A queue that is being destroyed may outlive its context's end for a while: no job
+		 * follows CTX_CLOSE, but fences still expire.
+		 */
+		if (job->expired || READ_ONCE(queue->ctx->closing))
 			return;
 		if (job->deps) {
 			queue_work(vnpu_wq, &queue->wait_work);
