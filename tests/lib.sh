@@ -3,7 +3,7 @@
 # Every group of tests ends with the line "N passed, N failed, N skipped".
 
 passed=0 failed=0 skipped=0
-failures=()
+failures=() reasons=()
 
 # CHECK_UNTIL: when the run must have ended, in seconds since 1970; empty for never. A machine that is too slow for all of
 # the tests runs as many as it can, and says which it did not.
@@ -56,6 +56,7 @@ run_cmocka() {
 	sed -n 's/^\[  SKIPPED \] \([a-z_].*\)/    skipped: \1/p' "$log" | sort -u
 	if [ "$last_failed" -ne 0 ]; then
 		failures+=("$label")
+		reasons+=("$(grep -E '^\[ *(ERROR|LINE|FAILED) *\]|Sanitizer|runtime error' "$log" | head -8)")
 		sed 's/^/    | /' "$log" | tail -60
 	fi
 	rm -f "$log"
@@ -87,6 +88,7 @@ run_script() {
 	grep -E '^skip ' "$log" | sed 's/^/    /'
 	if [ "$last_failed" -ne 0 ]; then
 		failures+=("$label")
+		reasons+=("$(grep -E '^(not ok|fail)' "$log" | head -8)")
 		echo "$label ended with status $rc; the end of its output:"
 		tail -80 "$log" | sed 's/^/    | /'
 	fi
@@ -104,6 +106,7 @@ run_build() {
 	if [ $rc -ne 0 ] && ! { [ $rc -eq 124 ] && no_time "$label, in its middle"; }; then
 		failed=$((failed + 1))
 		failures+=("$label")
+		reasons+=("$(grep -E 'error|Error' "$log" | head -8)")
 		echo "$label ended with status $rc; the end of its output:"
 		tail -40 "$log" | sed 's/^/    | /'
 	fi
@@ -111,9 +114,14 @@ run_build() {
 	[ $rc -eq 0 ]
 }
 
-# finish: the closing line; status 1 if anything failed.
+# finish: what failed and why once more, since often only the end of a log is kept, and the closing line; status 1 if
+# anything failed.
 finish() {
-	[ ${#failures[@]} -eq 0 ] || echo "failed: ${failures[*]}"
+	local i
+	for i in "${!failures[@]}"; do
+		echo "failed: ${failures[i]}"
+		[ -z "${reasons[i]}" ] || sed 's/^/    | /' <<<"${reasons[i]}"
+	done
 	echo "$passed passed, $failed failed, $skipped skipped"
 	[ "$failed" -eq 0 ]
 }
