@@ -238,9 +238,9 @@ struct llm_quantize_result {
  * Q2_K and Q3_K become IQ4_NL, Q4_K Q5_0, Q5_K Q5_1, and Q6_K Q8_0, as in llama.cpp's files; where
  * they are no multiple of 32 either, F16.
  *
- * -EINVAL for options that exclude each other, a rule that is none or fits no matrix, a calibration
- * or an imatrix of another model, or a file that is no model, is already packed, or has an
- * impossible shape; -ERANGE for a value that the type cannot
+ * -EINVAL for options that exclude each other, an output that is a file of the model, a rule that
+ * is none or fits no matrix, a calibration or an imatrix of another model, or a file that is no
+ * model, is already packed, or has an impossible shape; -ERANGE for a value that the type cannot
  * hold; -ENOENT, -ENOTSUP, -ENOMEM, -ECANCELED, and the errors of writing. @result may be NULL;
  * success fills it in.
  */

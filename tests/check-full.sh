@@ -34,7 +34,9 @@ for group; do
 			KERNEL=debug-6.12 VM_CLOCK=instructions IGT_TESTS=$dir TEST_TIMEOUT=4000 \
 				run_script "igt" bash tests/vm/run.sh tests/vm/igt.sh
 		else
-			echo "igt: cannot be fetched" && failed=$((failed + 1)) failures+=("igt-fetch")
+			echo "igt: cannot be fetched"
+			failed=$((failed + 1))
+			failure "igt-fetch"
 		fi ;;
 	mass)
 		TEST_TIMEOUT=7200 run_script "mass build" bash tests/kernels/mass-build.sh archive ;;

@@ -5,6 +5,12 @@
 passed=0 failed=0 skipped=0
 failures=() reasons=()
 
+# failure LABEL [REASON]: what finish names.
+failure() {
+	failures+=("$1")
+	reasons+=("${2:-}")
+}
+
 # CHECK_UNTIL: when the run must have ended, in seconds since 1970; empty for never. A machine that is too slow for all of
 # the tests runs as many as it can, and says which it did not.
 seconds_left() {
@@ -55,8 +61,7 @@ run_cmocka() {
 	echo "$label: $last_counts ($((SECONDS - start)) s)"
 	sed -n 's/^\[  SKIPPED \] \([a-z_].*\)/    skipped: \1/p' "$log" | sort -u
 	if [ "$last_failed" -ne 0 ]; then
-		failures+=("$label")
-		reasons+=("$(grep -E '^\[ *(ERROR|LINE|FAILED) *\]|Sanitizer|runtime error' "$log" | head -8)")
+		failure "$label" "$(grep -E '^\[ *(ERROR|LINE|FAILED) *\]|Sanitizer|runtime error' "$log" | head -8)"
 		sed 's/^/    | /' "$log" | tail -60
 	fi
 	rm -f "$log"
@@ -87,8 +92,7 @@ run_script() {
 	echo "$label: $line ($((SECONDS - start)) s)"
 	grep -E '^skip ' "$log" | sed 's/^/    /'
 	if [ "$last_failed" -ne 0 ]; then
-		failures+=("$label")
-		reasons+=("$(grep -E '^(not ok|fail)' "$log" | head -8)")
+		failure "$label" "$(grep -E '^(not ok|fail)' "$log" | head -8)"
 		echo "$label ended with status $rc; the end of its output:"
 		tail -80 "$log" | sed 's/^/    | /'
 	fi
@@ -105,8 +109,7 @@ run_build() {
 	rc=$?
 	if [ $rc -ne 0 ] && ! { [ $rc -eq 124 ] && no_time "$label, in its middle"; }; then
 		failed=$((failed + 1))
-		failures+=("$label")
-		reasons+=("$(grep -E 'error|Error' "$log" | head -8)")
+		failure "$label" "$(grep -E 'error|Error' "$log" | head -8)"
 		echo "$label ended with status $rc; the end of its output:"
 		tail -40 "$log" | sed 's/^/    | /'
 	fi

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/stat.h>
 
 #include "cpus.h"
 #include "imatrix.h"
@@ -107,6 +108,23 @@ static int check(const struct llm_quantize_options *opts)
 	return 0;
 }
 
+/* The output must not replace a file of the model, of which there are several if it is split. */
+static int check_output(const struct quantize *q)
+{
+	struct stat out, in;
+
+	if (!q->file || stat(q->opts->out, &out))
+		return 0;
+	for (size_t i = 0; i < gguf_n_shards(q->file); i++) {
+		if (!fstat(gguf_shard(q->file, i)->fd, &in) && in.st_dev == out.st_dev &&
+		    in.st_ino == out.st_ino)
+			return llm_fail(-EINVAL,
+					"%s is a file of the model %s: give another output file",
+					q->opts->out, q->opts->in);
+	}
+	return 0;
+}
+
 /* Reads what the types of matrices depend on: 0 if the file does not say. */
 static void quantize_read_shape(struct quantize *q)
 {
@@ -152,7 +170,9 @@ int llm_quantize(const struct llm_quantize_options *opts, struct llm_quantize_re
 	err = opts->in ? gguf_open(opts->in, &q.file, line, sizeof(line)) : 0;
 	if (err)
 		return llm_fail(err, "%s", line);
-	err = quantize_check_calibration(&q);
+	err = check_output(&q);
+	if (!err)
+		err = quantize_check_calibration(&q);
 	if (err) {
 		gguf_close(q.file);
 		return err;

@@ -19,7 +19,8 @@ ok() {
 		passed=$((passed + 1))
 		echo "ok $name"
 	else
-		failed=$((failed + 1)) failures+=("$name")
+		failed=$((failed + 1))
+		failure "$name"
 		echo "not ok $name"
 		head -20 "$out/log" | sed 's/^/    | /'
 	fi

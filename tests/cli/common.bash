@@ -13,7 +13,7 @@ trap 'rm -rf "$scratch"' EXIT
 ok() { passed=$((passed + 1)); echo "ok $1"; }
 not_ok() {
 	failed=$((failed + 1))
-	failures+=("$1")
+	failure "$1"
 	echo "not ok $1"
 	[ $# -lt 2 ] || printf '%s\n' "$2" | head -20 | cut -c1-300 | sed 's/^/    /'
 }

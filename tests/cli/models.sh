@@ -83,6 +83,10 @@ run "$bin/llm-quantize" "$first" "$scratch/one.gguf" q4_0
 run "$bin/llm-quantize" "$model" "$scratch/whole.gguf" q4_0
 cmp "$scratch/one.gguf" "$scratch/whole.gguf" >"$scratch/err" && ok "one file is made of a split model" ||
 	not_ok "one file is made of a split model" "$(<"$scratch/err")"
+cp "$scratch/m-00002-of-00003.gguf" "$scratch/second"
+refuses "an output that is one of the files" 1 "m-00002-of-00003.gguf is a file of the model $first" \
+	"$bin/llm-quantize" "$first" "$scratch/m-00002-of-00003.gguf" q4_0
+cmp -s "$scratch/second" "$scratch/m-00002-of-00003.gguf" && ok "that file is as before" || not_ok "that file is as before"
 refuses "the second of the files" 1 "is shard 2 of 3 of a model; open the first, $first" "${t[@]}" "$scratch/m-00002-of-00003.gguf"
 mv "$scratch/m-00003-of-00003.gguf" "$scratch/x"
 refuses "a file that is missing" 1 "m-00003-of-00003.gguf: is missing: shard 3 of 3" "${t[@]}" "$first"

@@ -31,7 +31,8 @@ ok() {
 }
 
 not_ok() {
-	failed=$((failed + 1)) failures+=("$1")
+	failed=$((failed + 1))
+	failure "$1"
 	echo "not ok $1"
 	tail -40 "$log" | sed 's/^/    | /'
 }

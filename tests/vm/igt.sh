@@ -73,7 +73,8 @@ count() {
 	pass: | pass:may-skip*) passed=$((passed + 1)) ;;
 	skip:skip* | skip:may-skip* | fail:fail*) skipped=$((skipped + 1)) && echo "skip $1: $want" ;;
 	*)
-		failed=$((failed + 1)) failures+=("$1")
+		failed=$((failed + 1))
+		failure "$1"
 		echo "$1: $2, expected ${want:-pass}" ;;
 	esac
 }

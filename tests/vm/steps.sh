@@ -26,7 +26,7 @@ step() {
 		*) failed=$((failed + 1)) last_failed=1 ;;
 		esac
 	fi
-	[ "$last_failed" -eq 0 ] || failures+=("$name")
+	[ "$last_failed" -eq 0 ] || failure "$name"
 	echo "== $name: status $rc, $((SECONDS - start)) s"
 	rm -f "$log"
 }
