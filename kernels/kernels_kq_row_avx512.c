@@ -56,12 +56,19 @@ KQ_INLINE uint32_t row_one(uint32_t quad)
 	return quad == 0 ? 2 : quad < 6 ? quad : quad - 4;
 }
 
-/* tables[8][64]: the numbers, or their levels, by the six bits of a quad. */
+/*
+ * tables[8][64]: the numbers of 3 bits, or their levels, by the six bits of a quad; tables[0] the
+ * levels of 4 bits, by six bits of which the lower four count.
+ */
 static void row_tables(__m512i tables[8], const struct vnpu_kq_form f)
 {
 	_Alignas(64) uint8_t numbers[64];
 	uint32_t two, one;
 
+	if (f.bits == 4 && f.levels)
+		tables[0] = kq_levels(f);
+	if (f.bits != 3)
+		return;
 	for (uint32_t quad = 0; quad < 8; quad++) {
 		two = row_two(quad);
 		one = row_one(quad);
@@ -93,6 +100,25 @@ KQ_INLINE __m512i row_three(struct kq_planes *p, const uint8_t *numbers, const _
 				       tables[quad]);
 }
 
+/* As kq_quad(), of 4 bits with levels: what stands above the four bits needs no masking. */
+KQ_INLINE __m512i row_level(struct kq_planes *p, const uint8_t *numbers, const __m512i *tables,
+			    const uint32_t quad)
+{
+	if (quad % 2 == 0)
+		p->p4 = _mm512_loadu_si512(numbers + quad / 2 * 256);
+	return _mm512_permutexvar_epi8(quad % 2 ? _mm512_srli_epi16(p->p4, 4) : p->p4, tables[0]);
+}
+
+KQ_INLINE __m512i row_quad(struct kq_planes *p, const uint8_t *numbers, const struct vnpu_kq_form f,
+			   const __m512i *tables, const uint32_t quad)
+{
+	if (f.bits == 3)
+		return row_three(p, numbers, tables, quad);
+	if (f.bits == 4 && f.levels)
+		return row_level(p, numbers, tables, quad);
+	return kq_quad(p, numbers, f, quad);
+}
+
 /* Four quads of a unit, from @quad on: s[i] += those of channels 16 i .. 16 i + 15. */
 KQ_INLINE void row_quads(__m512i s[4], struct kq_planes planes[4], const uint8_t *numbers,
 			 const struct vnpu_kq_form f, const __m512i *tables, const uint32_t quad,
@@ -106,12 +132,8 @@ KQ_INLINE void row_quads(__m512i s[4], struct kq_planes planes[4], const uint8_t
 		memcpy(&four, a + q * 4, sizeof(four));
 		x = _mm512_set1_epi32(four);
 #pragma GCC unroll 4
-		for (uint32_t i = 0; i < 4; i++) {
-			__m512i u = f.bits == 3 ? row_three(&planes[i], numbers + i * 64, tables, q)
-						: kq_quad(&planes[i], numbers + i * 64, f, q);
-
-			DOT(s[i], u, x);
-		}
+		for (uint32_t i = 0; i < 4; i++)
+			DOT(s[i], row_quad(&planes[i], numbers + i * 64, f, tables, q), x);
 	}
 }
 
@@ -128,28 +150,53 @@ KQ_INLINE void row_scale(__m512i acc[4], __m512i s[4], const int8_t *scale, uint
 	}
 }
 
+/* Whether a group's sums fit 16 bits. */
+KQ_INLINE bool row_is_short(const struct vnpu_kq_form f)
+{
+	return (f.group * ((1u << kq_unsigned_bits(f)) - 1) << 7) <= INT16_MAX;
+}
+
+/* acc += the sums of two groups, which fit 16 bits, times their scales; both sums = 0. */
+KQ_INLINE void row_scale_pair(__m512i acc[4], __m512i even[4], __m512i odd[4], const int8_t *scale,
+			      uint32_t pair)
+{
+#pragma GCC unroll 4
+	for (uint32_t i = 0; i < 4; i++) {
+		__m512i both =
+			_mm512_mask_blend_epi16(0xaaaaaaaa, even[i], _mm512_slli_epi32(odd[i], 16));
+
+		__asm__("vpdpwssd %2, %1, %0"
+			: "+v"(acc[i])
+			: "v"(both), "v"(kq_pairs(scale, pair, i * 16)));
+		even[i] = odd[i] = _mm512_setzero_si512();
+	}
+}
+
 /* A block of 256 k. @sum: of its groups of activations. */
 KQ_INLINE void row_block(const struct vnpu_kq_form f, __m512 c[4], const struct kq_block *b,
 			 const __m512i *tables, const int8_t *a, const int16_t *sum)
 {
 	const uint32_t pairs = f.block / f.group / 2, unit_bytes = f.bits * 256u;
-	__m512i acc[4], s[4], low;
+	__m512i acc[4], s[4], odd[4], low;
 	struct kq_planes planes[4];
 	uint32_t i;
 
 #pragma GCC unroll 4
 	for (i = 0; i < 4; i++)
-		acc[i] = s[i] = _mm512_setzero_si512();
+		acc[i] = s[i] = odd[i] = _mm512_setzero_si512();
 	/* Halves of a unit of 32 k, each a group or the half of one. */
 	for (uint32_t unit = 0; unit < f.block / 32; unit++) {
 #pragma GCC unroll 2
 		for (uint32_t half = 0; half < 2; half++) {
 			row_fetch(b, f, unit * 2 + half, f.block / 16);
-			row_quads(s, planes, b->numbers + unit * unit_bytes, f, tables, half * 4,
+			row_quads(half && row_is_short(f) ? odd : s, planes,
+				  b->numbers + unit * unit_bytes, f, tables, half * 4,
 				  a + unit * 32);
-			if (f.group == 16)
+			if (f.group == 16 && !row_is_short(f))
 				row_scale(acc, s, b->scale, unit, half);
 		}
+		if (row_is_short(f))
+			row_scale_pair(acc, s, odd, b->scale, unit);
 		if (f.group == 32)
 			row_scale(acc, s, b->scale, unit / 2, unit % 2);
 	}
@@ -188,7 +235,7 @@ KQ_INLINE void row_small(const struct vnpu_kq_form f, __m512 c[4], const struct 
 	}
 }
 
-/* A panel: c [64], before the row's scale. @tables: of types of 3 bits. */
+/* A panel: c [64], before the row's scale. */
 KQ_INLINE void row_panel(const struct vnpu_kq_form f, float *c, const uint8_t *w,
 			 const __m512i *tables, const int8_t *a, uint32_t k, const int16_t *sum)
 {
@@ -235,8 +282,7 @@ void fw_matmul_kq_row(const struct fw_matmul_kq *t, void *scratch)
 	int16_t *sum = scratch; /* of each group's activations */
 	__m512i tables[8];
 
-	if (f.bits == 3)
-		row_tables(tables, f);
+	row_tables(tables, f);
 	kq_group_sums(sum, t->a, t->k, f.group);
 	for (uint32_t n = 0; n < t->n; n += VNPU_PANEL_N, w += panel_bytes) {
 		row_panels[t->type](c, w, tables, t->a, t->k, sum);
