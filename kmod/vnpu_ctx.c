@@ -208,12 +208,10 @@ int vnpu_ioctl_ctx_get_state(struct drm_device *drm, void *data, struct drm_file
 static bool vnpu_ctx_fail_some(struct vnpu_ctx *ctx)
 {
 	struct vnpu_queue *queue;
-	int budget = VNPU_BATCH;
 
 	guard(vnpu_signalling)(ctx->vdev);
 	list_for_each_entry(queue, &ctx->queues, node)
-		if (vnpu_job_fail(queue, ctx->state & DRM_VNPU_CTX_FW_LOST ? -EIO : -ECANCELED,
-				  &budget))
+		if (vnpu_job_fail(queue, ctx->state & DRM_VNPU_CTX_FW_LOST ? -EIO : -ECANCELED))
 			return true;
 	return false;
 }

@@ -48,6 +48,7 @@ struct vnpu_ctx {
 	u32 ban_queue_id;
 	u64 ban_seqno;
 	bool fw_owes; /* CTX_CLOSED is outstanding; holds a reference */
+	bool fw_closed; /* the firmware has dropped the context's jobs, or is lost */
 	unsigned long owed_since; /* jiffies at which it became outstanding */
 	struct list_head put_node; /* in a list of contexts to vnpu_ctx_put() */
 };

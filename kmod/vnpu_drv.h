@@ -14,9 +14,9 @@
  *   ctx->vm_lock         rwsem: read by the fault handlers, written to change bindings
  *   vdev->map_lock       mutex: the file whose mappings are zapped; i_mmap_rwsem nests inside
  *   vdev->lock           spinlock: rings, queue slots, jobs, context numbers, ban states. Fences
- *                        are signalled under it, so nothing under it sleeps or allocates, and at
- *                        most VNPU_BATCH jobs end in one section
- *   vdev->users_lock     spinlock: the device's users; never held with another of these locks
+ *                        are signalled under it, so nothing under it sleeps or allocates, and
+ *                        what one section does is bounded (VNPU_BATCH)
+ *   vdev->users_lock     spinlock: the device's users; no lock is taken under it
  */
 #ifndef VNPU_DRV_H
 #define VNPU_DRV_H
@@ -58,6 +58,9 @@ static_assert(PAGE_SIZE == DRM_VNPU_PAGE_SIZE);
 #define VNPU_MAX_BINDS_PER_CALL 1024
 #define VNPU_MAX_CMD_BYTES (16u << 20)
 #define VNPU_MAX_RESETS 16
+
+/* How many jobs end in one section of vdev->lock at most, and how many enter the ring. */
+#define VNPU_BATCH 64
 
 enum vnpu_user_kind {
 	VNPU_USER_CTX,
@@ -116,6 +119,9 @@ struct vnpu_device {
 	struct file *aperture; /* the session's, not a reference: cleared before the file goes */
 
 	spinlock_t lock; /* for all fields below */
+	/* What the present section may still do besides taking completions: see VNPU_BATCH. */
+	u32 may_end;
+	u32 may_send;
 	bool ready; /* a firmware has called START and is alive */
 	bool wedged; /* accepts no firmware any more */
 	u32 epoch;
@@ -138,10 +144,17 @@ struct vnpu_device {
 	wait_queue_head_t fw_wait; /* for the firmware in ENTER or poll() */
 };
 
+static inline void vnpu_section_begin(struct vnpu_device *vdev)
+{
+	spin_lock(&vdev->lock);
+	vdev->may_end = VNPU_BATCH;
+	vdev->may_send = VNPU_BATCH;
+}
+
 /* guard(vnpu_signalling)(vdev) takes vdev->lock and marks a section that may signal fences. */
 /* clang-format off */
 DEFINE_LOCK_GUARD_1(vnpu_signalling, struct vnpu_device,
-		    _T->cookie = dma_fence_begin_signalling(); spin_lock(&_T->lock->lock),
+		    _T->cookie = dma_fence_begin_signalling(); vnpu_section_begin(_T->lock),
 		    spin_unlock(&_T->lock->lock); dma_fence_end_signalling(_T->cookie),
 		    bool cookie)
 /* clang-format on */

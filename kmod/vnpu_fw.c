@@ -14,8 +14,11 @@
 
 int vnpu_fw_alloc(struct vnpu_device *vdev)
 {
-	/* Room for each job, its CANCEL, and each context's CTX_CLOSE. Each is answered once. */
-	u32 entries = roundup_pow_of_two(2 * vdev->nr_queues * vdev->queue_depth + vdev->nr_ctx);
+	/*
+	 * Room for each job, its CANCEL, and each context's CTX_CLOSE. Each is answered once. A job
+	 * may be answered before its CANCEL is read, and its place be taken by another one.
+	 */
+	u32 entries = roundup_pow_of_two(3 * vdev->nr_queues * vdev->queue_depth + vdev->nr_ctx);
 	u64 sq = PAGE_SIZE, ctl, cq, status;
 	struct vnpu_fw_info *info;
 
@@ -58,7 +61,10 @@ int vnpu_fw_alloc(struct vnpu_device *vdev)
 
 /* ---- mappings ---- */
 
-/* Fault handlers insert pages between the two; vnpu_fw_session_end() waits, then zaps them. */
+/*
+ * Between the two, fault handlers insert pages and mmap() finds contexts; vnpu_fw_session_end()
+ * waits for them, then zaps the pages.
+ */
 bool vnpu_fw_fault_begin(struct file *file)
 {
 	struct vnpu_session *session = file->private_data;
@@ -110,11 +116,18 @@ static int vnpu_fw_mmap(struct file *file, struct vm_area_struct *vma)
 	struct vnpu_device *vdev = session->vdev;
 	u64 offset = (u64)vma->vm_pgoff << PAGE_SHIFT;
 	bool writable = offset >= vdev->shared_writable;
+	int ret;
 
 	if (!(vma->vm_flags & VM_SHARED) || (vma->vm_flags & VM_EXEC))
 		return -EINVAL;
-	if (vma->vm_pgoff >> (vdev->va_bits - PAGE_SHIFT))
-		return vnpu_vm_mmap(vdev, vma);
+	if (vma->vm_pgoff >> (vdev->va_bits - PAGE_SHIFT)) {
+		/* Contexts belong to the session that they were created in. */
+		if (!vnpu_fw_fault_begin(file))
+			return -ENODEV;
+		ret = vnpu_vm_mmap(vdev, vma);
+		vnpu_fw_fault_end(file);
+		return ret;
+	}
 	if (offset + (vma->vm_end - vma->vm_start) > vdev->shared_size)
 		return -EINVAL;
 	if (!writable && (vma->vm_flags & VM_WRITE))
@@ -212,9 +225,11 @@ static void vnpu_fw_ctx_closed(struct vnpu_device *vdev, struct vnpu_ctx *ctx,
 			       struct list_head *put)
 {
 	ctx->fw_owes = false;
+	ctx->fw_closed = true;
 	vdev->alive_at = jiffies;
+	/* Also of queues that are still being killed: vnpu_job_give_up() goes on forgetting. */
 	for (u32 i = 0; i < vdev->nr_queues; i++)
-		if (vdev->hwqs[i].ctx == ctx->num && !vdev->hwqs[i].queue)
+		if (vdev->hwqs[i].ctx == ctx->num)
 			vnpu_hwq_forget(&vdev->hwqs[i]);
 	list_add(&ctx->put_node, put);
 }

@@ -91,6 +91,9 @@ void vnpu_job_give_up(struct vnpu_queue *queue, int error)
 	if (!vnpu_queue_job(queue, queue->done_seqno + 1)->expired)
 		vnpu_job_cancel(queue, hwq->head);
 	hwq->head++;
+	/* A firmware that has closed the context answers none of its jobs. */
+	if (queue->ctx->fw_closed)
+		vnpu_hwq_forget(hwq);
 	vnpu_job_end(queue, error, false);
 	vnpu_reset_watch(queue->ctx->vdev);
 }
@@ -102,14 +105,15 @@ static void vnpu_job_skip(struct vnpu_queue *queue, int error)
 	vnpu_job_end(queue, error, false);
 }
 
-/* End the queue's jobs, oldest first, within the budget. True if some are left. */
-bool vnpu_job_fail(struct vnpu_queue *queue, int error, int *budget)
+/* End the queue's jobs, oldest first, as many as the section may. True if some are left. */
+bool vnpu_job_fail(struct vnpu_queue *queue, int error)
 {
+	struct vnpu_device *vdev = queue->ctx->vdev;
 	struct vnpu_hwq *hwq = vnpu_job_hwq(queue);
 
-	lockdep_assert_held(&queue->ctx->vdev->lock);
-	for (; queue->done_seqno < queue->submitted_seqno; --*budget) {
-		if (!*budget)
+	lockdep_assert_held(&vdev->lock);
+	for (; queue->done_seqno < queue->submitted_seqno; vdev->may_end--) {
+		if (!vdev->may_end)
 			return true;
 		if (vnpu_hwq_live(hwq))
 			vnpu_job_give_up(queue, error);
@@ -155,18 +159,25 @@ static bool vnpu_job_send(struct vnpu_queue *queue, struct vnpu_job *job)
 
 /*
  * Call when the oldest job has changed or a job was added. Ends expired jobs that have become the
- * oldest, and puts waiting ones into the ring, in order, as far as possible.
+ * oldest, and puts waiting ones into the ring, in order, as far as possible. What is too much for
+ * one section is left to the work item.
  */
 void vnpu_job_advance(struct vnpu_queue *queue)
 {
+	struct vnpu_device *vdev = queue->ctx->vdev;
 	struct vnpu_hwq *hwq = vnpu_job_hwq(queue);
 	struct vnpu_job *job;
 
-	lockdep_assert_held(&queue->ctx->vdev->lock);
+	lockdep_assert_held(&vdev->lock);
 	if (queue->killed || queue->ctx->state)
 		return;
 	while (queue->done_seqno < queue->submitted_seqno) {
+		if (!vdev->may_end || !vdev->may_send) {
+			queue_work(vnpu_wq, &queue->wait_work);
+			return;
+		}
 		if (vnpu_queue_job(queue, queue->done_seqno + 1)->expired) {
+			vdev->may_end--;
 			if (vnpu_hwq_live(hwq))
 				vnpu_job_give_up(queue, -EBUSY);
 			else
@@ -187,9 +198,11 @@ void vnpu_job_advance(struct vnpu_queue *queue)
 		if (job->expired || READ_ONCE(queue->ctx->closing))
 			return;
 		if (job->deps) {
-			queue_work(vnpu_wq, &queue->wait_work);
+			if (queue->looked_seqno != queue->sent_seqno + 1)
+				queue_work(vnpu_wq, &queue->wait_work);
 			return;
 		}
+		vdev->may_send--;
 		if (!vnpu_job_send(queue, job))
 			return;
 	}
@@ -224,10 +237,11 @@ static struct dma_fence *vnpu_job_next_dep(struct vnpu_queue *queue, u64 *seqno)
 	job = vnpu_queue_job(queue, *seqno);
 	if (!job->deps || job->expired)
 		return NULL;
+	queue->looked_seqno = *seqno;
 	return dma_fence_get(job->deps->fences[job->deps->nr - 1]);
 }
 
-/* The fence of vnpu_job_next_dep() has signalled. */
+/* The fence of vnpu_job_next_dep() has signalled. The caller has a reference to it too. */
 static void vnpu_job_dep_done(struct vnpu_queue *queue, u64 seqno)
 {
 	struct vnpu_job *job;
@@ -243,26 +257,36 @@ static void vnpu_job_dep_done(struct vnpu_queue *queue, u64 seqno)
 	}
 }
 
-/* Only the first waiting job's fences matter, and they are waited for one at a time. */
-void vnpu_job_wait_work(struct work_struct *work)
+/*
+ * Wait for the fences of the first waiting job, one at a time: only they matter. True if there is
+ * one that has not signalled; the work item runs again when it does.
+ */
+static bool vnpu_job_wait(struct vnpu_queue *queue)
 {
-	struct vnpu_queue *queue = container_of(work, struct vnpu_queue, wait_work);
 	struct dma_fence *fence;
 	u64 seqno;
 
 	while ((fence = vnpu_job_next_dep(queue, &seqno))) {
 		if (fence == queue->dep && !dma_fence_is_signaled(fence)) {
 			dma_fence_put(fence);
-			return;
+			return true;
 		}
 		vnpu_job_drop_dep(queue);
 		queue->dep = fence;
 		if (!dma_fence_add_callback(fence, &queue->dep_cb, vnpu_job_dep_signalled))
-			return;
-		vnpu_job_drop_dep(queue);
+			return true;
 		vnpu_job_dep_done(queue, seqno);
+		vnpu_job_drop_dep(queue);
 	}
-	vnpu_job_drop_dep(queue);
+	return false;
+}
+
+void vnpu_job_wait_work(struct work_struct *work)
+{
+	struct vnpu_queue *queue = container_of(work, struct vnpu_queue, wait_work);
+
+	if (!vnpu_job_wait(queue))
+		vnpu_job_drop_dep(queue);
 	scoped_guard(vnpu_signalling, queue->ctx->vdev)
 		vnpu_job_advance(queue);
 }

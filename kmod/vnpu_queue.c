@@ -17,6 +17,8 @@ static void vnpu_queue_release(struct kref *ref)
 {
 	struct vnpu_queue *queue = container_of(ref, struct vnpu_queue, ref);
 
+	/* The memory below counts as long as a mapping of the status page keeps it. */
+	vnpu_user_uncharge(queue->ctx->user, VNPU_USER_QUEUES, 1);
 	vnpu_ctx_put(queue->ctx);
 	kvfree(queue->jobs);
 	kfree(queue);
@@ -64,11 +66,9 @@ static void vnpu_queue_give_slot(struct vnpu_queue *queue)
 {
 	struct vnpu_device *vdev = queue->ctx->vdev;
 
-	scoped_guard(spinlock, &vdev->lock) {
-		list_del_init(&queue->node);
-		vdev->hwqs[queue->hwq].queue = NULL;
-	}
-	vnpu_user_uncharge(queue->ctx->user, VNPU_USER_QUEUES, 1);
+	guard(spinlock)(&vdev->lock);
+	list_del_init(&queue->node);
+	vdev->hwqs[queue->hwq].queue = NULL;
 }
 
 static struct vnpu_queue *vnpu_queue_create(struct vnpu_ctx *ctx, u32 priority, u32 depth)
@@ -125,7 +125,6 @@ static int vnpu_queue_publish(struct vnpu_file *vfile, struct vnpu_ctx *ctx,
 	queue = vnpu_queue_create(ctx, args->priority, args->depth);
 	if (IS_ERR(queue))
 		return PTR_ERR(queue);
-	queue->vfile = vfile;
 	offset = vnpu_queue_status_offset(queue->hwq);
 	/* QUEUE_DESTROY may come from here on, but waits for submit_lock. */
 	ret = xa_alloc(&vfile->queues, &queue->id, queue, XA_LIMIT(1, VNPU_MAX_QUEUES_PER_FILE),
@@ -135,6 +134,9 @@ static int vnpu_queue_publish(struct vnpu_file *vfile, struct vnpu_ctx *ctx,
 		vnpu_queue_put(queue);
 		return ret == -EBUSY ? -EMFILE : ret;
 	}
+	/* Not before: whoever maps the status page relies on vnpu_queue_kill() to revoke it. */
+	scoped_guard(spinlock, &ctx->vdev->lock)
+		queue->vfile = vfile;
 	args->queue_id = queue->id;
 	args->status_offset = offset;
 	return 0;
@@ -172,15 +174,13 @@ void vnpu_queue_kill(struct vnpu_queue *queue)
 	struct vnpu_ctx *ctx = queue->ctx;
 	struct vnpu_device *vdev = ctx->vdev;
 	bool more;
-	int budget;
 
 	scoped_guard(mutex, &ctx->submit_lock)
 		queue->dead = true;
 	do {
 		scoped_guard(vnpu_signalling, vdev) {
 			queue->killed = true;
-			budget = VNPU_BATCH;
-			more = vnpu_job_fail(queue, -ECANCELED, &budget);
+			more = vnpu_job_fail(queue, -ECANCELED);
 		}
 		cond_resched();
 	} while (more);

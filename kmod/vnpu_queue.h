@@ -20,9 +20,6 @@ struct vnpu_fence {
 	unsigned long deadline; /* jiffies */
 };
 
-/* Largest number of jobs that end in one section of vdev->lock. */
-#define VNPU_BATCH 64
-
 /* Fences that a job waits for. */
 struct vnpu_deps {
 	u32 nr; /* fences left; the last one is waited for first */
@@ -61,7 +58,8 @@ struct vnpu_job {
 struct vnpu_queue {
 	struct kref ref;
 	struct vnpu_ctx *ctx; /* reference */
-	struct vnpu_file *vfile; /* valid until vnpu_queue_kill() */
+	/* From the queue's place in the file until vnpu_queue_kill(); set under vdev->lock. */
+	struct vnpu_file *vfile;
 	u32 id; /* in the file */
 	u32 hwq; /* slot of the device */
 	u32 priority;
@@ -86,6 +84,8 @@ struct vnpu_queue {
 	u64 forgotten_seqno; /* the newest failed job whose array entry was reused */
 	int forgotten_error;
 	struct list_head fences; /* vnpu_fence.node, by number */
+
+	u64 looked_seqno; /* the waiting job whose fences wait_work looks after */
 
 	/* For vnpu_job_wait_work(). */
 	struct work_struct wait_work;
@@ -139,7 +139,7 @@ void vnpu_job_advance(struct vnpu_queue *queue);
 void vnpu_job_end(struct vnpu_queue *queue, int error, bool by_firmware);
 void vnpu_job_give_up(struct vnpu_queue *queue, int error);
 void vnpu_job_expire(struct vnpu_queue *queue, u64 seqno);
-bool vnpu_job_fail(struct vnpu_queue *queue, int error, int *budget);
+bool vnpu_job_fail(struct vnpu_queue *queue, int error);
 
 /* Called with no locks held. */
 void vnpu_job_wait_work(struct work_struct *work);

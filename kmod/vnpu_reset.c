@@ -112,15 +112,24 @@ void vnpu_reset_work(struct work_struct *work)
 {
 	struct vnpu_device *vdev =
 		container_of(to_delayed_work(work), struct vnpu_device, reset_work);
+	struct vnpu_session *session = NULL;
 	enum drm_vnpu_loss cause;
 
 	/* A firmware that is stopped at the moment may have posted the answer already. */
 	vnpu_fw_drain(vdev, NULL);
 
-	scoped_guard(spinlock, &vdev->lock)
+	scoped_guard(spinlock, &vdev->lock) {
 		cause = vnpu_reset_due(vdev);
-	if (cause)
-		vnpu_reset_device(vdev, cause);
+		/* Of the session that is to blame: before the reset another may take its place. */
+		if (cause) {
+			session = vdev->session;
+			kref_get(&session->ref);
+		}
+	}
+	if (session) {
+		vnpu_reset_session(session, cause);
+		vnpu_session_put(session);
+	}
 	drm_dev_put(&vdev->drm);
 }
 

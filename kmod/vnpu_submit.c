@@ -316,7 +316,7 @@ static void vnpu_submit_commit(struct vnpu_submit *submit)
 
 		if (fence)
 			vnpu_submit_publish(sj);
-		guard(spinlock)(&ctx->vdev->lock);
+		guard(vnpu_signalling)(ctx->vdev);
 		vnpu_submit_fill(sj);
 		WRITE_ONCE(queue->submitted_seqno, sj->seqno);
 		if (fence)

@@ -50,6 +50,9 @@ static struct vnpu_binding *vnpu_binding_create(struct drm_file *file,
 	binding->bo_page = op->bo_offset >> PAGE_SHIFT;
 	binding->read_only = op->flags & DRM_VNPU_BIND_READ_ONLY;
 	ret = drm_gem_shmem_pin(&binding->bo->base);
+	/* What shmem says of a lack of memory would mean that the range is bound already. */
+	if (ret == -ENOSPC)
+		ret = -ENOMEM;
 	if (ret)
 		goto err_free;
 	return binding;
@@ -251,7 +254,7 @@ int vnpu_vm_mmap(struct vnpu_device *vdev, struct vm_area_struct *vma)
 
 	if (num > vdev->nr_ctx || (vma->vm_pgoff & (per_ctx - 1)) + vma_pages(vma) > per_ctx)
 		return -EINVAL;
-	ctx = vnpu_ctx_get_by_num(vdev, num);
+	ctx = vnpu_ctx_get_by_num(vdev, array_index_nospec(num, vdev->nr_ctx + 1));
 	if (!ctx)
 		return -ENOENT;
 	vm_flags_mod(vma, VM_PFNMAP | VM_DONTEXPAND | VM_DONTDUMP | VM_DONTCOPY, VM_MAYEXEC);

@@ -165,21 +165,24 @@ static void vnpu_watchdog_judge_head(struct vnpu_queue *queue)
 /* Fences are in the order of their deadlines. */
 static void vnpu_watchdog_end_fences(struct vnpu_queue *queue)
 {
+	struct vnpu_device *vdev = queue->ctx->vdev;
 	struct vnpu_fence *fence;
-	u32 n = 0;
+	bool judged = false;
 
 	while ((fence = list_first_entry_or_null(&queue->fences, struct vnpu_fence, node))) {
 		/* All jobs of a banned context end anyway. */
 		if (queue->killed || queue->ctx->state)
 			return;
-		if (time_before(jiffies, fence->deadline) || n == VNPU_BATCH) {
+		if (time_before(jiffies, fence->deadline) || !vdev->may_end) {
 			vnpu_watchdog_at(queue, fence->deadline);
 			return;
 		}
-		if (!n++)
+		vdev->may_end--;
+		if (!judged)
 			vnpu_watchdog_judge_head(queue);
 		else
 			vnpu_job_expire(queue, fence->base.seqno);
+		judged = true;
 	}
 }
 

@@ -20,7 +20,20 @@
 
 /* ---- users ---- */
 
-enum order { OPEN, CLOSE, CTX, QUEUE, HIGH_QUEUE, BO, BO_CLOSE, EXPORT, CLOSE_FD, PRIORITIES };
+enum order {
+	OPEN,
+	CLOSE,
+	CTX,
+	QUEUE,
+	HIGH_QUEUE,
+	STATUS_PAGE, /* of a queue that is destroyed at once */
+	UNMAP, /* the last status page */
+	BO,
+	BO_CLOSE,
+	EXPORT,
+	CLOSE_FD,
+	PRIORITIES
+};
 
 /* Of the capabilities that a user may have here. */
 #define NONE 0
@@ -38,6 +51,18 @@ struct user {
 	int sock;
 };
 
+/* Maps the status page of a queue and destroys the queue. */
+static int64_t keep_status_page(int fd, uint32_t ctx, const void **page)
+{
+	struct drm_vnpu_queue_create queue = { .ctx_id = ctx, .depth = 1 };
+	int ret = raw_ioctl(fd, DRM_IOCTL_VNPU_QUEUE_CREATE, &queue);
+
+	if (ret)
+		return ret;
+	*page = raw_queue_status(fd, &queue);
+	return raw_queue_destroy(fd, queue.queue_id);
+}
+
 /* An id or fd, or -errno. */
 static int64_t obey(const struct message *m)
 {
@@ -51,6 +76,7 @@ static int64_t obey(const struct message *m)
 	struct drm_vnpu_bo_create bo = { .size = m->arg };
 	struct drm_gem_close gem = { .handle = m->arg };
 	struct drm_prime_handle prime = { .handle = m->arg, .flags = DRM_CLOEXEC };
+	static const void *page;
 	char path[64];
 	int ret;
 
@@ -69,6 +95,10 @@ static int64_t obey(const struct message *m)
 	case HIGH_QUEUE:
 		ret = raw_ioctl(m->fd, DRM_IOCTL_VNPU_QUEUE_CREATE, &queue);
 		return ret ? ret : (int64_t)queue.queue_id;
+	case STATUS_PAGE:
+		return keep_status_page(m->fd, m->arg, &page);
+	case UNMAP:
+		return munmap((void *)page, PAGE) ? -errno : 0;
 	case BO:
 		ret = raw_ioctl(m->fd, DRM_IOCTL_VNPU_BO_CREATE, &bo);
 		return ret ? ret : (int64_t)bo.handle;
@@ -345,6 +375,19 @@ static void a_privileged_process_of_the_same_user_is_exempt(void **state)
 	assert_int_equal(tell(&p->a, CTX, weak, 0), -EDQUOT);
 }
 
+static void a_queue_counts_until_nobody_maps_its_status_page(void **state)
+{
+	struct place *p = place(state);
+	int fd = user_open(p, &p->a);
+	int64_t ctx = tell(&p->a, CTX, fd, 0);
+
+	assert_int_equal(count(&p->a, STATUS_PAGE, fd, ctx, EDQUOT), 4);
+	assert_int_equal(tell(&p->a, QUEUE, fd, ctx), -EDQUOT);
+	assert_int_equal(tell(&p->a, UNMAP, 0, 0), 0);
+	assert_int_equal(count(&p->a, QUEUE, fd, ctx, EDQUOT), 1);
+	tell(&p->a, CLOSE, fd, 0);
+}
+
 static void a_users_queues_are_counted_over_all_its_contexts(void **state)
 {
 	struct place *p = place(state);
@@ -463,6 +506,7 @@ int main(void)
 		cmocka_unit_test(add_dev_refuses_user_limits_above_the_device_s),
 		SMALL(a_users_contexts_are_counted_over_all_its_files),
 		SMALL(a_privileged_process_of_the_same_user_is_exempt),
+		SMALL(a_queue_counts_until_nobody_maps_its_status_page),
 		SMALL(a_users_queues_are_counted_over_all_its_contexts),
 		SMALL(a_users_memory_is_limited_and_so_is_the_devices),
 		SMALL(a_buffer_is_charged_until_nobody_holds_it),

@@ -128,6 +128,44 @@ static pid_t firmware_process(struct bench *b)
 			raw_fw_done(&b->fw, &sqe, VNPU_FW_OK);
 }
 
+static void more_jobs_than_one_section_ends_expire_and_end(void **state)
+{
+	struct bench *b = bench(state);
+	struct drm_vnpu_sync_op out = { .flags = DRM_VNPU_SYNC_SIGNAL };
+	struct drm_vnpu_job head, job;
+	struct vnpu_fw_sqe sqe;
+	int64_t until;
+
+	be_patient(b);
+	out.handle = raw_syncobj(b->fd);
+	head = job = raw_job(b->q.queue_id);
+	head.timeout_ms = 60000;
+	assert_int_equal(raw_submit_jobs(b->fd, b->ctx, &head, 1), 0);
+	sqe = raw_fw_expect(&b->fw, VNPU_FW_SQE_JOB);
+	raw_fw_started(&b->fw, &sqe);
+	raw_job_syncs(&job, &out, 1);
+	for (int i = 0; i < 200; i++)
+		assert_int_equal(raw_submit_jobs(b->fd, b->ctx, &job, 1), 0);
+	until = raw_in_ms(FENCE_MS + LATE_MS);
+	while (raw_now_ns() < until)
+		fw_works_for(&b->fw, &sqe, 10);
+	/* All fences have signalled, but the jobs end in their turn. */
+	assert_int_equal(raw_syncobj_wait(b->fd, out.handle, 0, 0), 0);
+	assert_false(raw_is_done(b->fd, b->q.queue_id, head.seqno));
+	fw_answer(&b->fw, sqe.tag, VNPU_FW_OK);
+	assert_int_equal(raw_result(b->fd, b->q.queue_id, job.seqno), -EBUSY);
+	assert_int_equal(raw_result(b->fd, b->q.queue_id, head.seqno), 0);
+	/* Those three that the firmware had. */
+	for (int i = 0; i < 6;) {
+		assert_true(raw_fw_pop(&b->fw, &sqe, RAW_LONG_MS));
+		i += sqe.type == VNPU_FW_SQE_JOB || sqe.type == VNPU_FW_SQE_CANCEL;
+		if (sqe.type == VNPU_FW_SQE_CANCEL)
+			fw_answer(&b->fw, sqe.tag, VNPU_FW_CANCELED);
+	}
+	assert_queue_works(b);
+	raw_syncobj_destroy(b->fd, out.handle);
+}
+
 static void a_fence_ends_in_time_if_the_firmware_is_stopped_or_killed(void **state)
 {
 	struct bench *b = bench(state);
@@ -713,6 +751,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		RECOVERY_TEST(a_fence_ends_in_time_if_the_firmware_never_answers),
 		RECOVERY_TEST(a_fence_ends_in_time_if_its_job_claims_progress_for_ever),
+		RECOVERY_TEST(more_jobs_than_one_section_ends_expire_and_end),
 		RECOVERY_TEST(a_fence_ends_in_time_if_the_firmware_is_stopped_or_killed),
 		RECOVERY_TEST(a_fence_ends_in_time_if_its_job_waits_for_another_driver),
 		RECOVERY_TEST(a_fence_ends_in_time_if_its_job_waits_for_a_job_that_is_not_answered),

@@ -128,11 +128,75 @@ static void a_device_is_deleted_while_a_reset_is_due(void **state)
 	}
 }
 
+/* ---- a queue and its context are destroyed at once ---- */
+
+struct destroyer {
+	int fd;
+	uint32_t id;
+	pthread_barrier_t *start;
+};
+
+static void *destroy_queue(void *arg)
+{
+	struct destroyer *d = arg;
+
+	pthread_barrier_wait(d->start);
+	raw_queue_destroy(d->fd, d->id);
+	return NULL;
+}
+
+/* Submits as many jobs as the queue holds, each with other work behind it. */
+static void fill_queue(int fd, uint32_t ctx, uint32_t queue, uint32_t nr)
+{
+	for (uint32_t i = 0; i < nr; i++)
+		raw_submit(fd, ctx, queue);
+}
+
+/* The firmware answers nothing but CTX_CLOSE, which stands for the answers of all its jobs. */
+static void a_closed_context_owes_nothing_for_a_queue_that_is_being_destroyed(void **state)
+{
+	struct bench *b = bench(state);
+	uint32_t resets = raw_state(b->fd).nr_resets;
+	struct drm_vnpu_queue_create q;
+	pthread_barrier_t start;
+	struct vnpu_fw_sqe sqe = { 0 };
+	pthread_t thread;
+
+	module_set("reset_ms", 300);
+	pthread_barrier_init(&start, NULL, 2);
+	for (int i = 0; i < 60; i++) {
+		uint32_t ctx = raw_ctx(b->fd);
+		struct destroyer d = { .fd = b->fd, .start = &start };
+
+		q = raw_queue_full(b->fd, ctx, 4);
+		d.id = q.queue_id;
+		fill_queue(b->fd, ctx, d.id, 200);
+		assert_int_equal(pthread_create(&thread, NULL, destroy_queue, &d), 0);
+		pthread_barrier_wait(&start);
+		usleep(i % 10 * 20);
+		assert_int_equal(raw_ctx_destroy(b->fd, ctx), 0);
+		do
+			assert_true(raw_fw_pop(&b->fw, &sqe, RAW_LONG_MS));
+		while (sqe.type != VNPU_FW_SQE_CTX_CLOSE);
+		raw_fw_closed(&b->fw, sqe.ctx);
+		raw_fw_enter(&b->fw, VNPU_FW_ENTER_COMPLETE, 0, NULL);
+		pthread_join(thread, NULL);
+		/* CANCELs of jobs that the context's end has answered. */
+		while (raw_fw_pop(&b->fw, &sqe, 0))
+			;
+	}
+	usleep(700000);
+	assert_int_equal(raw_state(b->fd).nr_resets, resets);
+	module_set("reset_ms", module_was.reset_ms);
+	pthread_barrier_destroy(&start);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		RECOVERY_TEST(resets_race_with_everything),
 		RECOVERY_TEST(a_device_is_deleted_while_a_reset_is_due),
+		RECOVERY_TEST(a_closed_context_owes_nothing_for_a_queue_that_is_being_destroyed),
 	};
 
 	return cmocka_run_group_tests_name("recovery races", tests, NULL, NULL);

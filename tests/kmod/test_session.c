@@ -320,9 +320,39 @@ static void client_firmware_mappings_and_device_may_end_in_any_order(void **stat
 	assert_int_equal(orders, 120);
 }
 
+static void a_firmware_that_was_reset_maps_no_context_of_the_next_one(void **state)
+{
+	struct bench *b = bench(state);
+	int dir = debugfs_dir(b->fw.minor), reset;
+	struct raw_fw old = b->fw;
+	struct vnpu_fw_sqe sqe;
+	uint64_t aperture;
+
+	if (dir < 0)
+		skip();
+	reset = openat(dir, "force_reset", O_WRONLY | O_CLOEXEC);
+	assert_true(reset >= 0);
+	assert_int_equal(write(reset, "1", 1), 1);
+	close(b->fd);
+	assert_int_equal(raw_fw_attach(&b->fw), 0);
+	raw_fw_start(&b->fw);
+	bench_again(b);
+	raw_submit(b->fd, b->ctx, b->q.queue_id);
+	sqe = raw_fw_serve(&b->fw, VNPU_FW_OK);
+	aperture = (uint64_t)sqe.ctx << b->fw.info->va_bits;
+	/* The first one's file is still open. */
+	assert_null(raw_fw_map(old.fd, aperture, PAGE, PROT_READ));
+	assert_int_equal(errno, ENODEV);
+	assert_non_null(raw_fw_map(b->fw.fd, aperture, PAGE, PROT_READ));
+	raw_fw_die(&old);
+	close(reset);
+	close(dir);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		BENCH_TEST(a_firmware_that_was_reset_maps_no_context_of_the_next_one),
 		BENCH_TEST(a_firmware_that_is_reset_is_told_before_its_memory_is_revoked),
 		BENCH_TEST(a_firmware_whose_device_is_deleted_is_told_before_its_memory_is_revoked),
 		BENCH_TEST(a_firmware_that_sleeps_is_woken_when_its_device_is_deleted),

@@ -95,8 +95,7 @@ enum drm_vnpu_query {
 };
 
 /**
- * struct drm_vnpu_query_device - properties of the device. Only @fw_features changes while the
- * device exists.
+ * struct drm_vnpu_query_device - properties of the device. They do not change while it exists.
  */
 struct drm_vnpu_query_device {
 	/** @name: name that the firmware gave the device, NUL-terminated. */
@@ -116,9 +115,9 @@ struct drm_vnpu_query_device {
 /**
  * struct drm_vnpu_query_limits - limits of one file, one user and the device.
  *
- * A context counts until the firmware has released it, which is shortly after its destruction; a
- * queue until its destruction. A buffer counts until its memory is freed, always for the user who
- * created it.
+ * A queue counts until it is destroyed and its status page is mapped nowhere; a context until its
+ * queues count no more and the firmware has released it, which is shortly after its destruction. A
+ * buffer counts until its memory is freed, always for the user who created it.
  */
 struct drm_vnpu_query_limits {
 	/** @max_ctx_per_file: contexts per open file. */

@@ -221,7 +221,7 @@ struct vnpu_ctl_info {
 	__u32 state;
 	/** @accel_minor: out, N of /dev/accel/accelN, or -1 before START. */
 	__s32 accel_minor;
-	/** @fw_pid: out, the process that holds the firmware fd, or 0. */
+	/** @fw_pid: out, the process that was given the firmware fd, or 0 without a firmware. */
 	__s32 fw_pid;
 	/** @epoch: out. */
 	__u32 epoch;
@@ -310,8 +310,8 @@ enum vnpu_fw_sqe_type {
 	VNPU_FW_SQE_CANCEL = 2,
 	/**
 	 * @VNPU_FW_SQE_CTX_CLOSE: drop the remaining jobs of @ctx, unmap its aperture, then answer
-	 * with CQE_CTX_CLOSED. After the answer the status pages of its queues may be given to
-	 * other queues.
+	 * with CQE_CTX_CLOSED, which stands for the DONE of each job that was dropped. After the
+	 * answer the status pages of its queues may be given to other queues.
 	 */
 	VNPU_FW_SQE_CTX_CLOSE = 3,
 };
