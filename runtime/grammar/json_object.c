@@ -33,9 +33,10 @@ struct object {
 static bool is_required(struct json_object *required, const char *name)
 {
 	for (size_t i = 0; required && i < json_object_array_length(required); i++) {
-		const char *one = json_object_get_string(json_object_array_get_idx(required, i));
+		struct json_object *one = json_object_array_get_idx(required, i);
 
-		if (one && !strcmp(one, name))
+		if (json_object_is_type(one, json_type_string) &&
+		    !strcmp(json_object_get_string(one), name))
 			return true;
 	}
 	return false;
@@ -57,13 +58,19 @@ static void list_properties(struct schema *s, struct object *o, struct json_obje
 	bool is_closed = json_object_is_type(others, json_type_boolean) && !o->others;
 
 	if (properties) {
-		json_object_object_foreach(properties, name, value) o->list[o->n++] =
-			(struct property){ name, value, is_required(required, name) };
+		json_object_object_foreach(properties, name, value)
+		{
+			if (!value)
+				schema_error(s, -EINVAL, at, "property %s is null", name);
+			o->list[o->n++] =
+				(struct property){ name, value, is_required(required, name) };
+		}
 	}
 	for (size_t i = 0; required && i < json_object_array_length(required); i++) {
-		const char *name = json_object_get_string(json_object_array_get_idx(required, i));
+		const char *name =
+			schema_text(s, json_object_array_get_idx(required, i), at, "required");
 
-		if (!name || is_in(o, name))
+		if (s->err || is_in(o, name))
 			continue;
 		if (is_closed)
 			schema_error(s, -EINVAL, at,

@@ -5,6 +5,7 @@
  * translated from left to right. Characters are those of the string's value; those that JSON
  * escapes become their escapes.
  */
+#include <ctype.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -82,12 +83,14 @@ static bool add_named(struct pattern *p, struct class *c, char name)
 
 static uint32_t hex_code(struct pattern *p, int digits)
 {
-	char text[5] = { 0 }, *end;
+	char text[5] = { 0 };
 	uint32_t code;
+	int n = 0;
 
-	strncpy(text, p->at, (size_t)digits);
-	code = (uint32_t)strtoul(text, &end, 16);
-	if (end != text + digits || (code >= 0xd800 && code < 0xe000)) {
+	for (; n < digits && isxdigit((unsigned char)p->at[n]); n++)
+		text[n] = p->at[n];
+	code = (uint32_t)strtoul(text, NULL, 16);
+	if (n < digits || (code >= 0xd800 && code < 0xe000)) {
 		refuse(p, "no hexadecimal number of a character");
 		return 0;
 	}
@@ -144,14 +147,12 @@ static void parse_class(struct pattern *p, struct class *c)
 }
 
 /* The part of a range from @first to @last, for a class. */
-static bool put_part(struct pattern *p, const struct range *r, uint32_t first, uint32_t last)
+static void put_part(struct pattern *p, const struct range *r, uint32_t first, uint32_t last)
 {
 	first = r->first > first ? r->first : first;
 	last = r->last < last ? r->last : last;
-	if (first > last)
-		return false;
-	fprintf(p->out, "\\U%08X-\\U%08X", first, last);
-	return true;
+	if (first <= last)
+		fprintf(p->out, "\\U%08X-\\U%08X", first, last);
 }
 
 static bool contains(const struct class *c, uint32_t code)
@@ -162,44 +163,58 @@ static bool contains(const struct class *c, uint32_t code)
 	return false;
 }
 
-/* The class as an element: characters as they are, or else escaped. */
-static void put_class(struct pattern *p, const struct class *c)
+/* Alternatives of the class: the characters that are in it and that JSON escapes, with @bar before
+ * the first. */
+static void put_escaped(const struct class *c, const char *bar, FILE *out)
 {
-	static const char escaped[] = "\"\\\n\t\r";
-	const char *bar = " | ";
-	char *text = NULL;
-	size_t bytes;
-	FILE *out = p->out, *inner = open_memstream(&text, &bytes);
-
-	if (!inner) {
-		schema_error(p->s, -ENOMEM, p->place, "no memory");
-		return;
+	for (uint32_t code = 0; code <= '\\'; code++) {
+		if ((code >= ' ' && code != '"' && code != '\\') || !contains(c, code))
+			continue;
+		fputs(bar, out);
+		schema_char(code, out);
+		bar = " | ";
 	}
-	p->out = inner;
+}
+
+/* Ranges of the class, of characters that JSON does not escape. */
+static void put_plain(struct pattern *p, const struct class *c)
+{
 	for (unsigned int i = 0; i < c->n; i++) {
 		put_part(p, &c->ranges[i], ' ', '!');
 		put_part(p, &c->ranges[i], '#', '[');
 		put_part(p, &c->ranges[i], ']', UTF8_MAX);
 	}
-	p->out = out;
-	fclose(inner);
-	if (c->negated)
-		fprintf(out, "[^\\\"\\\\\\x00-\\x1F%s]", text);
-	else
-		fputc('(', out);
-	if (!c->negated && bytes)
-		fprintf(out, "[%s]", text);
-	else
-		bar = "";
-	for (size_t i = 0; escaped[i] && !c->negated; i++) {
-		if (!contains(c, (uint32_t)escaped[i]))
-			continue;
-		fputs(bar, out);
-		schema_char((uint32_t)escaped[i], out);
-		bar = " | ";
+}
+
+static bool has_plain(const struct class *c)
+{
+	for (unsigned int i = 0; i < c->n; i++) {
+		const struct range *r = &c->ranges[i];
+		bool all_escaped = r->first == r->last && (r->first == '"' || r->first == '\\');
+
+		if (r->last >= ' ' && !all_escaped)
+			return true;
 	}
-	fputs(c->negated ? "" : ")", out);
-	free(text);
+	return false;
+}
+
+/* The class as an element: characters as they are, or else escaped. */
+static void put_class(struct pattern *p, const struct class *c)
+{
+	bool plain = has_plain(c);
+
+	if (c->negated) {
+		fputs("[^\\\"\\\\\\x00-\\x1F", p->out);
+		put_plain(p, c);
+		fputc(']', p->out);
+		return;
+	}
+	fputs(plain ? "([" : "(", p->out);
+	if (plain)
+		put_plain(p, c);
+	fputs(plain ? "]" : "", p->out);
+	put_escaped(c, plain ? " | " : "", p->out);
+	fputc(')', p->out);
 }
 
 /* ---- the pattern ---- */
@@ -210,7 +225,7 @@ static void atom(struct pattern *p)
 
 	if (*p->at == '.') {
 		p->at++;
-		fputs("char", p->out);
+		fputs("dot", p->out);
 	} else if (*p->at == '[') {
 		p->at++;
 		parse_class(p, &c);

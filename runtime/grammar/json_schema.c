@@ -10,10 +10,6 @@
 #include "json_private.h"
 #include "llm_fail.h"
 
-#define MAX_DEPTH 200
-/* Schemas of allOf that are merged, each as often as it is referred to */
-#define MAX_MERGED 10000
-
 static const char common_rules[] =
 	"ws ::= (\" \" | \"\\n\" [ \\t]{0,20})?\n"
 	"value ::= object | array | string | number | boolean | null\n"
@@ -21,7 +17,13 @@ static const char common_rules[] =
 	"member ::= string \":\" ws value\n"
 	"array ::= \"[\" ws (value (\",\" ws value)* ws)? \"]\"\n"
 	"string ::= \"\\\"\" char* \"\\\"\"\n"
-	"char ::= [^\"\\\\\\x00-\\x1F] | \"\\\\\" ([\"\\\\/bfnrt] | \"u\" hex{4})\n"
+	"char ::= plain | \"\\\\\" ([\"\\\\/bfnrt] | \"u\" code)\n"
+	/* One code below or above the surrogates, or two of them as a pair */
+	"code ::= [0-9a-cA-CefEF] hex{3} | [dD] ([0-7] hex{2} | [89abAB] hex{2} \"\\\\u\" [dD] "
+	"[c-fC-F] hex{2})\n"
+	/* No ends of lines */
+	"dot ::= [^\"\\\\\\x00-\\x1F\\u2028\\u2029] | \"\\\\\" ([\"\\\\/bft] | \"u00\" (\"0\" "
+	"[0-9bcefBCEF] | \"1\" hex))\n"
 	"plain ::= [^\"\\\\\\x00-\\x1F]\n"
 	"hex ::= [0-9a-fA-F]\n"
 	"natural ::= \"0\" | [1-9] [0-9]{0,17}\n"
@@ -82,12 +84,18 @@ static bool is_listed(const char *keyword, const char *list)
 	return false;
 }
 
+bool schema_is_annotation(const char *keyword)
+{
+	return is_listed(keyword, annotations);
+}
+
 void schema_check(struct schema *s, struct json_object *schema, const struct schema_place *at,
 		  const char *known)
 {
 	json_object_object_foreach(schema, keyword, value)
 	{
-		(void)value;
+		if (!value && strcmp(keyword, "const") && !is_listed(keyword, annotations))
+			schema_error(s, -EINVAL, at, "%s is null", keyword);
 		if (!is_listed(keyword, annotations) && !is_listed(keyword, known))
 			schema_error(s, -ENOTSUP, at, "%s is not supported%s", keyword,
 				     is_listed(keyword, type_keywords) ? " here" : "");
@@ -101,6 +109,20 @@ struct json_object *schema_get(struct json_object *schema, const char *keyword)
 	struct json_object *value;
 
 	return json_object_object_get_ex(schema, keyword, &value) ? value : NULL;
+}
+
+const char *schema_text(struct schema *s, struct json_object *value, const struct schema_place *at,
+			const char *keyword)
+{
+	const char *text = "";
+
+	if (json_object_is_type(value, json_type_string))
+		text = json_object_get_string(value);
+	else
+		schema_error(s, -EINVAL, at, "%s is no text", keyword);
+	if (*text && strlen(text) != (size_t)json_object_get_string_len(value))
+		schema_error(s, -EINVAL, at, "%s has a NUL", keyword);
+	return s->err ? "" : text;
 }
 
 uint64_t schema_count(struct schema *s, struct json_object *schema, const struct schema_place *at,
@@ -117,124 +139,6 @@ uint64_t schema_count(struct schema *s, struct json_object *schema, const struct
 	return (uint64_t)n;
 }
 
-/* ---- references and allOf ---- */
-
-/* The schema that the $ref of @schema names. */
-static struct json_object *follow(struct schema *s, struct json_object *schema,
-				  const struct schema_place *at)
-{
-	struct json_object *ref = schema_get(schema, "$ref"), *found = NULL;
-	const char *path = json_object_get_string(ref);
-
-	schema_check(s, schema, at, " $ref ");
-	if (!path || path[0] != '#') {
-		schema_error(s, -ENOTSUP, at,
-			     "$ref is supported to places in the schema, as #/...");
-		return NULL;
-	}
-	if (!path[1])
-		return s->root;
-	if (json_pointer_get(s->root, path + 1, &found))
-		schema_error(s, -EINVAL, at, "$ref to %s, which is not there", path);
-	return found;
-}
-
-struct json_object *schema_resolve(struct schema *s, struct json_object *schema,
-				   const struct schema_place *at)
-{
-	unsigned int steps = 0;
-
-	while (!s->err && json_object_is_type(schema, json_type_object) &&
-	       schema_get(schema, "$ref")) {
-		if (++steps > MAX_DEPTH)
-			schema_error(s, -EINVAL, at, "a $ref that leads to itself");
-		else
-			schema = follow(s, schema, at);
-	}
-	return s->err ? NULL : schema;
-}
-
-/* A property may have the name of a keyword. */
-static void merge_property(struct schema *s, struct json_object *into, const char *name,
-			   struct json_object *value, const struct schema_place *at)
-{
-	struct json_object *old = schema_get(into, name);
-
-	if (!old)
-		json_object_object_add(into, name, json_object_get(value));
-	else if (!json_object_equal(old, value))
-		schema_error(s, -ENOTSUP, at, "allOf with two different schemas of property %s",
-			     name);
-}
-
-static void merge_keyword(struct schema *s, struct json_object *into, const char *keyword,
-			  struct json_object *value, const struct schema_place *at)
-{
-	struct json_object *old = schema_get(into, keyword);
-
-	if (!old) {
-		json_object_object_add(into, keyword, json_object_get(value));
-	} else if (!strcmp(keyword, "required") && json_object_is_type(value, json_type_array) &&
-		   json_object_is_type(old, json_type_array)) {
-		for (size_t i = 0; i < json_object_array_length(value); i++)
-			json_object_array_add(old,
-					      json_object_get(json_object_array_get_idx(value, i)));
-	} else if (!strcmp(keyword, "properties") && json_object_is_type(value, json_type_object) &&
-		   json_object_is_type(old, json_type_object)) {
-		json_object_object_foreach(value, name, property)
-			merge_property(s, old, name, property, at);
-	} else if (!json_object_equal(old, value) && !is_listed(keyword, annotations)) {
-		schema_error(s, -ENOTSUP, at, "allOf with two different values of %s", keyword);
-	}
-}
-
-/* @from's keywords without allOf, and those of its allOf, into @into. */
-static void merge(struct schema *s, struct json_object *into, struct json_object *from,
-		  const struct schema_place *at)
-{
-	struct json_object *all, *copy = NULL;
-
-	if (from && schema_get(from, "$ref"))
-		from = schema_resolve(s, from, at);
-	if (s->err || !from || !json_object_is_type(from, json_type_object) ||
-	    ++s->depth > MAX_DEPTH) {
-		schema_error(s, -EINVAL, at, "allOf of what is no object, or refers to itself");
-		return;
-	}
-	if (++s->n_merged > MAX_MERGED) {
-		schema_error(s, -EINVAL, at, "more than %d schemas in allOf", MAX_MERGED);
-		return;
-	}
-	/* What is merged changes, so it is a copy. */
-	json_object_deep_copy(from, &copy, NULL);
-	json_object_object_foreach(copy, keyword, value) if (strcmp(keyword, "allOf"))
-		merge_keyword(s, into, keyword, value, at);
-	all = schema_get(copy, "allOf");
-	if (all && !json_object_is_type(all, json_type_array))
-		schema_error(s, -EINVAL, at, "allOf is no array");
-	for (size_t i = 0; all && !s->err && i < json_object_array_length(all); i++)
-		merge(s, into, json_object_array_get_idx(all, i), at);
-	json_object_put(copy);
-	s->depth--;
-}
-
-struct json_object *schema_merge(struct schema *s, struct json_object *schema,
-				 const struct schema_place *at)
-{
-	struct json_object *merged = json_object_new_object(),
-			   **grown = realloc(s->made, (s->n_made + 1) * sizeof(*grown));
-
-	if (!merged || !grown) {
-		json_object_put(merged);
-		schema_error(s, -ENOMEM, at, "no memory");
-		return NULL;
-	}
-	s->made = grown;
-	s->made[s->n_made++] = merged;
-	merge(s, merged, schema, at);
-	return s->err ? NULL : merged;
-}
-
 /* ---- alternatives ---- */
 
 static void alternatives(struct schema *s, struct json_object *schema, const char *keyword,
@@ -242,6 +146,7 @@ static void alternatives(struct schema *s, struct json_object *schema, const cha
 {
 	struct json_object *list = schema_get(schema, keyword);
 	const struct schema_place here = { at, keyword };
+	unsigned int kinds = schema_kinds(s, schema, at), left = 0;
 	char number[32];
 
 	if (!json_object_is_type(list, json_type_array) || !json_object_array_length(list)) {
@@ -249,25 +154,48 @@ static void alternatives(struct schema *s, struct json_object *schema, const cha
 		return;
 	}
 	for (size_t i = 0; i < json_object_array_length(list) && !s->err; i++) {
+		struct json_object *alternative = json_object_array_get_idx(list, i);
 		const struct schema_place one = { &here, number };
 
 		snprintf(number, sizeof(number), "%zu", i);
-		fprintf(out, "%ss%u", i ? " | " : "",
-			schema_rule(s, json_object_array_get_idx(list, i), &one));
+		if (schema_narrow(s, &alternative, kinds, &one))
+			fprintf(out, "%ss%u", left++ ? " | " : "",
+				schema_rule(s, alternative, &one));
 	}
+	if (!left)
+		schema_error(s, -EINVAL, at, "no alternative of %s is of the type", keyword);
 }
 
-static void enumeration(struct schema *s, struct json_object *list, const struct schema_place *at,
+static void enumeration(struct schema *s, struct json_object *schema, const struct schema_place *at,
 			FILE *out)
 {
+	struct json_object *list = schema_get(schema, "enum");
+	unsigned int kinds = schema_kinds(s, schema, at), left = 0;
+
 	if (!json_object_is_type(list, json_type_array) || !json_object_array_length(list)) {
 		schema_error(s, -EINVAL, at, "enum is no array of values");
 		return;
 	}
 	for (size_t i = 0; i < json_object_array_length(list); i++) {
-		fputs(i ? " | " : "", out);
-		schema_value(json_object_array_get_idx(list, i), out);
+		struct json_object *value = json_object_array_get_idx(list, i);
+
+		if (!schema_fits(kinds, value))
+			continue;
+		fputs(left++ ? " | " : "", out);
+		schema_value(s, value, at, out);
 	}
+	if (!left)
+		schema_error(s, -EINVAL, at, "no value of enum is of the type");
+}
+
+static void constant(struct schema *s, struct json_object *schema, const struct schema_place *at,
+		     FILE *out)
+{
+	struct json_object *value = schema_get(schema, "const");
+
+	if (!schema_fits(schema_kinds(s, schema, at), value))
+		schema_error(s, -EINVAL, at, "const is not of the type");
+	schema_value(s, value, at, out);
 }
 
 /* ---- types ---- */
@@ -283,13 +211,8 @@ static void one_type(struct schema *s, struct json_object *schema, const char *t
 		schema_string(s, schema, at, out);
 	else if (!strcmp(type, "integer") || !strcmp(type, "number"))
 		schema_number(s, schema, at, type[0] == 'i', out);
-	else if (!strcmp(type, "boolean") || !strcmp(type, "null"))
-		fputs(type, out);
 	else
-		schema_error(s, -EINVAL, at,
-			     "no type %s; there are object, array, string, number, "
-			     "integer, boolean and null",
-			     type);
+		fputs(type, out);
 }
 
 static bool has_any(struct json_object *schema, const char *keywords)
@@ -324,10 +247,13 @@ static const char *implied_type(struct json_object *schema)
 static void types(struct schema *s, struct json_object *schema, const struct schema_place *at,
 		  FILE *out)
 {
-	struct json_object *type = schema_get(schema, "type"), *one;
+	struct json_object *type = schema_get(schema, "type");
 	const char *implied = type ? NULL : implied_type(schema);
 
 	schema_check(s, schema, at, type_keywords);
+	schema_kinds(s, schema, at);
+	if (s->err)
+		return;
 	if (!type) {
 		if (implied)
 			one_type(s, schema, implied, at, out);
@@ -339,12 +265,10 @@ static void types(struct schema *s, struct json_object *schema, const struct sch
 		one_type(s, schema, json_object_get_string(type), at, out);
 		return;
 	}
-	if (!json_object_array_length(type))
-		schema_error(s, -EINVAL, at, "type is an empty array");
 	for (size_t i = 0; i < json_object_array_length(type) && !s->err; i++) {
-		one = json_object_array_get_idx(type, i);
 		fputs(i ? " | " : "", out);
-		one_type(s, schema, one ? json_object_get_string(one) : "null", at, out);
+		one_type(s, schema, json_object_get_string(json_object_array_get_idx(type, i)), at,
+			 out);
 	}
 }
 
@@ -367,10 +291,10 @@ static void any_schema(struct schema *s, struct json_object *schema, const struc
 		fprintf(out, "s%u", s->err ? 0 : schema_rule(s, schema, at));
 	} else if (json_object_object_get_ex(schema, "const", NULL)) {
 		schema_check(s, schema, at, " const type ");
-		schema_value(schema_get(schema, "const"), out);
+		constant(s, schema, at, out);
 	} else if (schema_get(schema, "enum")) {
 		schema_check(s, schema, at, " enum type ");
-		enumeration(s, schema_get(schema, "enum"), at, out);
+		enumeration(s, schema, at, out);
 	} else if (schema_get(schema, "anyOf")) {
 		schema_check(s, schema, at, " anyOf type ");
 		alternatives(s, schema, "anyOf", at, out);
@@ -403,75 +327,49 @@ static unsigned int add_rule(struct schema *s, struct json_object *schema,
 unsigned int schema_rule(struct schema *s, struct json_object *schema,
 			 const struct schema_place *at)
 {
-	char *text = NULL;
-	size_t bytes;
+	struct schema_stream stream;
 	unsigned int rule;
-	FILE *out;
+	char *text;
 
 	for (rule = 0; rule < s->n_rules; rule++)
 		if (schema && s->rules[rule].schema == schema)
 			return rule;
-	if (s->depth >= MAX_DEPTH)
-		schema_error(s, -EINVAL, at, "more than %d schemas in one another", MAX_DEPTH);
+	if (s->depth >= SCHEMA_MAX_DEPTH)
+		schema_error(s, -EINVAL, at, "more than %d schemas in one another",
+			     SCHEMA_MAX_DEPTH);
 	rule = s->err ? 0 : add_rule(s, schema, at);
-	out = s->err ? NULL : open_memstream(&text, &bytes);
-	if (!out) {
-		schema_error(s, -ENOMEM, at, "no memory");
+	if (s->err)
 		return 0;
-	}
+	schema_stream_open(&stream);
 	s->depth++;
-	any_schema(s, schema, at, out);
+	if (stream.out)
+		any_schema(s, schema, at, stream.out);
 	s->depth--;
-	if (fclose(out))
+	text = schema_stream_close(&stream);
+	if (!text)
 		schema_error(s, -ENOMEM, at, "no memory");
 	fprintf(s->out, "s%u ::= %s\n", rule, s->err ? "" : text);
 	free(text);
 	return rule;
 }
 
-static struct json_object *parse(const char *text)
-{
-	struct json_tokener *tokener = json_tokener_new_ex(MAX_DEPTH);
-	struct json_object *parsed = NULL;
-	enum json_tokener_error error;
-	size_t bytes = strlen(text), end;
-
-	if (!tokener || bytes > INT32_MAX) {
-		llm_fail(-ENOMEM, "no memory for a JSON schema");
-		json_tokener_free(tokener);
-		return NULL;
-	}
-	json_tokener_set_flags(tokener, JSON_TOKENER_STRICT);
-	/* With the NUL, so that a number at the end is one. */
-	parsed = json_tokener_parse_ex(tokener, text, (int)bytes + 1);
-	error = json_tokener_get_error(tokener);
-	end = json_tokener_get_parse_end(tokener);
-	if (error != json_tokener_success || end < bytes || !parsed) {
-		llm_fail(-EINVAL, "JSON schema: not JSON, at byte %zu: %s", end,
-			 error != json_tokener_success ? json_tokener_error_desc(error)
-						       : "no value, or more than one");
-		json_object_put(parsed);
-		parsed = NULL;
-	}
-	json_tokener_free(tokener);
-	return parsed;
-}
-
 int json_schema_to_grammar(const char *schema, char **grammar)
 {
-	struct schema s = { .root = parse(schema) };
+	struct schema s = { .err = 0 };
 	const struct schema_place whole = { NULL, NULL };
-	size_t bytes;
+	struct schema_stream stream;
 
-	*grammar = NULL;
-	if (!s.root)
-		return -EINVAL;
-	s.out = open_memstream(grammar, &bytes);
-	if (s.out) {
+	schema_stream_open(&stream);
+	if (!stream.out)
+		schema_error(&s, -ENOMEM, NULL, "no memory");
+	s.root = schema_parse(&s, schema);
+	s.out = stream.out;
+	if (!s.err) {
 		fprintf(s.out, "root ::= s0\n%s", common_rules);
 		schema_rule(&s, s.root, &whole);
 	}
-	if (!s.out || fclose(s.out))
+	*grammar = schema_stream_close(&stream);
+	if (!*grammar)
 		schema_error(&s, -ENOMEM, NULL, "no memory");
 	if (s.err) {
 		free(*grammar);

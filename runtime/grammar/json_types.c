@@ -1,65 +1,11 @@
 // SPDX-License-Identifier: MIT
-/* JSON's arrays, strings and numbers with a schema's limits, and literals. */
+/* JSON's arrays, strings and numbers with a schema's limits. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "json_private.h"
-#include "utf8.h"
-
-/* ---- literals ---- */
-
-static void put_char(char c, FILE *out)
-{
-	if (c == '"' || c == '\\')
-		fprintf(out, "\\%c", c);
-	else if ((unsigned char)c < 0x20)
-		fprintf(out, "\\x%02X", (unsigned int)c);
-	else
-		fputc(c, out);
-}
-
-void schema_literal(const char *text, FILE *out)
-{
-	fputc('"', out);
-	for (; *text; text++)
-		put_char(*text, out);
-	fputc('"', out);
-}
-
-void schema_value(struct json_object *value, FILE *out)
-{
-	schema_literal(json_object_to_json_string_ext(
-			       value, JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE),
-		       out);
-}
-
-void schema_key(const char *key, FILE *out)
-{
-	struct json_object *string = json_object_new_string(key);
-
-	schema_value(string, out);
-	json_object_put(string);
-}
-
-void schema_char(uint32_t code, FILE *out)
-{
-	static const char escaped[] = "\b\f\n\r\t", letters[] = "bfnrt";
-	const char *short_form = code && code < 0x20 ? strchr(escaped, (int)code) : NULL;
-	char bytes[5] = { 0 };
-
-	if (short_form) {
-		fprintf(out, "\"\\\\%c\"", letters[short_form - escaped]);
-	} else if (code == '"' || code == '\\') {
-		fprintf(out, "\"\\\\\\%c\"", (char)code);
-	} else if (code < 0x20) {
-		fprintf(out, "\"\\\\u%04x\"", code);
-	} else {
-		utf8_encode(code, bytes);
-		schema_literal(bytes, out);
-	}
-}
 
 /* ---- arrays ---- */
 
@@ -188,10 +134,10 @@ void schema_string(struct schema *s, struct json_object *schema, const struct sc
 		schema_error(s, -EINVAL, at, "minLength is more than maxLength");
 	if (pattern) {
 		fputs("\"\\\"\" ", out);
-		schema_pattern(s, json_object_get_string(pattern), at, out);
+		schema_pattern(s, schema_text(s, pattern, at, "pattern"), at, out);
 		fputs(" \"\\\"\"", out);
 	} else if (format) {
-		string_format(s, json_object_get_string(format), at, out);
+		string_format(s, schema_text(s, format, at, "format"), at, out);
 	} else if (most != UINT64_MAX) {
 		fprintf(out, "\"\\\"\" char{%" PRIu64 ",%" PRIu64 "} \"\\\"\"", least, most);
 	} else if (length) {
@@ -321,6 +267,9 @@ static void fraction(struct schema *s, struct json_object *schema, const struct 
 		if (schema_get(schema, others[i]))
 			schema_error(s, -ENOTSUP, at, "%s is only supported of type integer",
 				     others[i]);
+	if (least && !json_object_is_type(least, json_type_int) &&
+	    !json_object_is_type(least, json_type_double))
+		schema_error(s, -EINVAL, at, "minimum is no number");
 	if (least && json_object_get_double(least) != 0)
 		schema_error(s, -ENOTSUP, at,
 			     "a minimum other than 0 is only supported of type "

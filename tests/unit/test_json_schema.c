@@ -137,6 +137,8 @@ static void test_strings(void **state)
 	check("{\"minLength\":2,\"maxLength\":3}", VALUES("\"ab\"", "\"\u20ac\\n\U0001f600\""),
 	      VALUES("\"a\"", "\"abcd\""));
 	check("{\"minLength\":1}", VALUES("\"a\"", "\"abcdef\""), VALUES("\"\""));
+	check("{\"maxLength\":1}", VALUES("\"\\ud83d\\uDE00\"", "\"\\u20aC\"", "\"\\uD7ff\""),
+	      VALUES("\"\\ud83d\"", "\"\\ude00\"", "\"\\u0061\\u0061\""));
 	check("{\"format\":\"date\"}", VALUES("\"2024-02-29\""),
 	      VALUES("\"2024-13-01\"", "\"2024-1-1\"", "\"2024-01-32\""));
 	check("{\"format\":\"time\"}", VALUES("\"23:59:59Z\"", "\"00:00:00.123+01:30\""),
@@ -160,6 +162,20 @@ static void test_patterns(void **state)
 	      VALUES("\"e\""));
 	check("{\"pattern\":\"^(?:)$\"}", VALUES("\"\""), VALUES("\"a\""));
 	check("{\"pattern\":\"^[\\\\d.]+$\"}", VALUES("\"1.2\""), VALUES("\"1,2\""));
+	check("{\"pattern\":\"^.{2}$\"}",
+	      VALUES("\"\\t\\\"\"", "\"\u00e9\\u0001\"", "\"\U0001f600a\""),
+	      VALUES("\"a\\n\"", "\"a\\r\"", "\"a\\u000a\"", "\"a\u2028\""));
+}
+
+static void test_patterns_with_control_characters(void **state)
+{
+	check("{\"pattern\":\"^[\\\\f]$\"}", VALUES("\"\\f\""), VALUES("\"\"", "\"f\""));
+	check("{\"pattern\":\"^[\\\\x01-\\\\x08]$\"}", VALUES("\"\\u0001\"", "\"\\b\""),
+	      VALUES("\"\"", "\"\\u0000\"", "\"\\t\""));
+	check("{\"pattern\":\"^a[\\\\x00-\\\\x1f]?b$\"}",
+	      VALUES("\"ab\"", "\"a\\fb\"", "\"a\\u0000b\"", "\"a\\u001fb\"", "\"a\\nb\""),
+	      VALUES("\"a b\""));
+	check("{\"pattern\":\"^[\\\"\\\\\\\\]$\"}", VALUES("\"\\\"\"", "\"\\\\\""), VALUES("\"\""));
 }
 
 static void test_alternatives_and_references(void **state)
@@ -183,6 +199,47 @@ static void test_alternatives_and_references(void **state)
 	      "{\"$ref\":\"#/$defs/b\"}],\"$defs\":{\"b\":{\"properties\":{\"b\":{\"type\":"
 	      "\"null\"}},\"required\":[\"b\"]}}}",
 	      VALUES("{\"a\":1,\"b\":null}"), VALUES("{\"a\":1}", "{\"b\":null}"));
+}
+
+static void test_types_beside_values_and_alternatives(void **state)
+{
+	check("{\"enum\":[\"a\",1,2.0,2.5,null],\"type\":\"integer\"}", VALUES("1", "2.0"),
+	      VALUES("\"a\"", "2.5", "null"));
+	check("{\"enum\":[\"a\",1,2.5,null,[],{},true],\"type\":[\"number\",\"array\"]}",
+	      VALUES("1", "2.5", "[]"), VALUES("\"a\"", "null", "{}", "true"));
+	check("{\"const\":null,\"type\":\"null\"}", VALUES("null"), VALUES("1"));
+	check("{\"anyOf\":[{\"type\":\"integer\"},{\"type\":\"null\"}],\"type\":\"integer\"}",
+	      VALUES("1"), VALUES("null"));
+	check("{\"oneOf\":[{\"type\":[\"number\",\"null\"]},true,{\"minLength\":2}],\"type\":"
+	      "[\"integer\",\"string\"]}",
+	      VALUES("1", "\"a\""), VALUES("null", "1.5", "[]"));
+	check("{\"type\":\"object\",\"oneOf\":[{\"$ref\":\"#/$defs/a\"},{\"allOf\":[{"
+	      "\"properties\":"
+	      "{\"b\":{\"type\":\"null\"}},\"required\":[\"b\"]}]}],\"$defs\":{\"a\":{\"anyOf\":"
+	      "[{\"type\":\"null\"},{\"type\":[\"object\",\"null\"],\"properties\":{\"a\":"
+	      "{\"$ref\":\"#/$defs/a\"}},\"required\":[\"a\"]}]}}}",
+	      VALUES("{\"a\":null}", "{\"a\":{\"a\":null}}", "{\"b\":null}"),
+	      VALUES("null", "{}", "{\"a\":1}"));
+	check("{\"allOf\":[{\"enum\":[1,\"a\"]},{\"type\":\"string\"}]}", VALUES("\"a\""),
+	      VALUES("1"));
+}
+
+static void test_numbers_and_strings_of_values_stay(void **state)
+{
+	static const char value[] =
+		"[9223372036854775807,-9223372036854775807,1.50,1e400,-0.0,\"a\\u0000\\b\\u001f/"
+		"\u00e9\\\"\\\\\",{\"a\\n\":{},\"\":[true,false]}]";
+	char schema[sizeof(value) + 16];
+
+	snprintf(schema, sizeof(schema), "{\"const\":%s}", value);
+	check(schema, VALUES(value), VALUES("[]"));
+}
+
+static void test_references_are_decoded(void **state)
+{
+	check("{\"$ref\":\"#/$defs/a%20b%25%2fc\",\"$defs\":{\"a b%\":"
+	      "{\"c\":{\"type\":\"null\"}}}}",
+	      VALUES("null"), VALUES("1"));
 }
 
 static void test_what_is_not_supported_is_named(void **state)
@@ -256,6 +313,44 @@ static void test_what_is_not_supported_is_named(void **state)
 		{ "{\"properties\":{},\"required\":[\"a\"],\"additionalProperties\":false}",
 		  -EINVAL, "a is required, but neither" },
 		{ "{\"required\":5}", -EINVAL, "required is no array" },
+		{ "{\"required\":[5]}", -EINVAL, "required is no text" },
+		{ "{\"const\":1,\"type\":\"string\"}", -EINVAL, "const is not of the type" },
+		{ "{\"allOf\":[{\"const\":1},{\"type\":\"string\"}]}", -EINVAL,
+		  "const is not of the type" },
+		{ "{\"allOf\":[{\"const\":null},{\"const\":1}]}", -ENOTSUP,
+		  "two different values of const" },
+		{ "{\"enum\":[1],\"type\":\"string\"}", -EINVAL,
+		  "no value of enum is of the type" },
+		{ "{\"enum\":[1],\"type\":\"strin\"}", -EINVAL, "no type strin" },
+		{ "{\"anyOf\":[{\"type\":\"null\"}],\"type\":\"string\"}", -EINVAL,
+		  "no alternative of anyOf is of the type" },
+		{ "{\"anyOf\":[5],\"type\":\"string\"}", -EINVAL, "at /anyOf/0: a schema is an" },
+		{ "{\"const\":123456789012345678901234567890}", -ENOTSUP,
+		  "integers are supported between -2^63 and 2^63" },
+		{ "{\"enum\":[[9223372036854775808]]}", -ENOTSUP,
+		  "integers are supported between" },
+		{ "{\"const\":-123456789012345678901234567890}", -ENOTSUP,
+		  "integers are supported between" },
+		{ "{\"const\":NaN}", -EINVAL, "a number that JSON does not have" },
+		{ "{\"properties\":{\"a\\u0000b\":{}}}", -EINVAL, "a name has a NUL" },
+		{ "{\"const\":{\"\\\\\\u0000\" :1}}", -EINVAL, "a name has a NUL" },
+		{ "{\"required\":[\"a\\u0000b\"]}", -EINVAL, "required has a NUL" },
+		{ "{\"pattern\":\"^a$\\u0000\"}", -EINVAL, "pattern has a NUL" },
+		{ "{\"pattern\":5}", -EINVAL, "pattern is no text" },
+		{ "{\"type\":null}", -EINVAL, "type is null" },
+		{ "{\"type\":[null]}", -EINVAL, "type is no text" },
+		{ "{\"items\":null}", -EINVAL, "items is null" },
+		{ "{\"properties\":{\"a\":null}}", -EINVAL, "property a is null" },
+		{ "{\"minimum\":\"abc\",\"type\":\"number\"}", -EINVAL, "minimum is no number" },
+		{ "{\"pattern\":\"^\\\\x+4$\"}", -ENOTSUP, "no hexadecimal number" },
+		{ "{\"pattern\":\"^\\\\u 041$\"}", -ENOTSUP, "no hexadecimal number" },
+		{ "{\"$ref\":\"#/%4\"}", -EINVAL, "$ref with a % without its two digits" },
+		{ "{\"$ref\":\"#/%00\"}", -EINVAL, "$ref with a % without its two digits" },
+		{ "{\"allOf\":[{\"properties\":{\"a\":{}},\"additionalProperties\":false},"
+		  "{\"properties\":{\"b\":{}}}]}",
+		  -ENOTSUP, "additionalProperties beside a schema with the property b" },
+		{ "{\"allOf\":[{\"properties\":{\"b\":{}}}],\"additionalProperties\":{}}", -ENOTSUP,
+		  "additionalProperties beside a schema with the property b" },
 	};
 	char *text;
 
@@ -463,7 +558,11 @@ int main(void)
 		cmocka_unit_test(test_arrays),
 		cmocka_unit_test(test_strings),
 		cmocka_unit_test(test_patterns),
+		cmocka_unit_test(test_patterns_with_control_characters),
 		cmocka_unit_test(test_alternatives_and_references),
+		cmocka_unit_test(test_types_beside_values_and_alternatives),
+		cmocka_unit_test(test_numbers_and_strings_of_values_stay),
+		cmocka_unit_test(test_references_are_decoded),
 		cmocka_unit_test(test_what_is_not_supported_is_named),
 		cmocka_unit_test(test_schemas_that_double_at_each_step_are_refused),
 		cmocka_unit_test(test_long_names_beside_others_are_refused),
