@@ -14,6 +14,7 @@
 #include "engine.h"
 #include "generate_text.h"
 #include "llm_fail.h"
+#include "sampler_check.h"
 
 struct generation {
 	struct llm_session *s;
@@ -26,13 +27,13 @@ struct generation {
 	bool ended;
 };
 
-static int generation_check(const struct llm_generate_options *opts)
+static int generation_check(const struct llm_session *s, const struct llm_generate_options *opts)
 {
 	for (size_t i = 0; i < opts->nr_stops; i++) {
 		if (!opts->stops[i][0])
 			return llm_fail(-EINVAL, "stop string %zu is empty", i);
 	}
-	return 0;
+	return opts->sampler ? sampler_check_vocab(opts->sampler, s->engine->info.n_vocab) : 0;
 }
 
 static void generation_end(struct generation *g, enum llm_ended why)
@@ -207,7 +208,7 @@ int llm_generate(struct llm_session *session, const int32_t *prompt, size_t n,
 		.text = { .stops = opts->stops, .nr_stops = opts->nr_stops },
 		.begin_ns = llm_session_now_ns(session),
 	};
-	int err = generation_check(opts);
+	int err = generation_check(session, opts);
 
 	*g.result = (struct llm_generate_result){ .last = -1 };
 	if (!err)

@@ -284,7 +284,7 @@ int llm_session_truncate(struct llm_session *session, unsigned int n_past);
 int llm_session_eval(struct llm_session *session, const int32_t *ids, size_t n);
 /*
  * Logits of the last token evaluated: n_vocab floats, valid until the next evaluation. NULL before
- * the first one.
+ * the first one, and after that token was forgotten (llm_session_truncate()).
  */
 const float *llm_session_logits(const struct llm_session *session);
 /* Like llm_session_eval(), and calls @fn with the logits of each token in order; @i is its index in
@@ -731,10 +731,10 @@ struct llm_generate_result {
  * Appends the @n tokens of @prompt to the session, evaluates them, and generates tokens. @n may be
  * 0 if the session has logits. @result may be NULL; an error too fills it in, except for @ended.
  *
- * -EINVAL for an unknown id, an empty prompt in an empty session, an empty stop string, or another
- * engine's drafter, -ENOSPC for a prompt that does not fit into the context: nothing was evaluated
- * then. After another error
- * of llm_session_eval() the session keeps the tokens evaluated before it.
+ * -EINVAL for an unknown id, an empty prompt without logits, an empty stop string, another engine's
+ * drafter, or a sampler for a vocabulary of another size, -ENOSPC for a prompt that does not fit
+ * into the context: nothing was evaluated then. After another error of llm_session_eval() the
+ * session keeps the tokens evaluated before it.
  */
 int llm_generate(struct llm_session *session, const int32_t *prompt, size_t n,
 		 const struct llm_generate_options *opts, struct llm_generate_result *result);

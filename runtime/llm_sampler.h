@@ -114,8 +114,9 @@ struct llm_sampler_options {
 int llm_grammar_check(const char *grammar, const char *json_schema);
 
 /*
- * -EINVAL for options that leave no token, both a grammar and a schema, or a vocabulary without an
- * end token; the errors of llm_grammar_check(). Nothing of @opts but the engine is used later.
+ * For logits of @n_vocab tokens. -EINVAL for options that leave no token, both a grammar and a
+ * schema, a vocabulary without an end token, or another size than that of the engine's; the errors
+ * of llm_grammar_check(). Nothing of @opts but the engine is used later.
  */
 int llm_sampler_create(const struct llm_sampler_options *opts, unsigned int n_vocab,
 		       struct llm_sampler **sampler);

@@ -148,6 +148,14 @@ void llm_sampler_free(struct llm_sampler *sampler)
 	free(sampler);
 }
 
+int sampler_check_vocab(const struct llm_sampler *s, unsigned int n_vocab)
+{
+	if (s->n_vocab == n_vocab)
+		return 0;
+	return llm_fail(-EINVAL, "the sampler is for %u tokens; the model's vocabulary has %u",
+			s->n_vocab, n_vocab);
+}
+
 /* ---- state ---- */
 
 static void sampler_add(struct llm_sampler *s, int32_t id)

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <math.h>
 
+#include "engine.h"
 #include "llm_fail.h"
 
 /* Numbers that may be anything finite. */
@@ -54,6 +55,9 @@ int sampler_check(const struct llm_sampler_options *o, unsigned int n_vocab)
 
 	if (!n_vocab)
 		return llm_fail(-EINVAL, "a sampler for an empty vocabulary");
+	if (o->engine && n_vocab != o->engine->info.n_vocab)
+		return llm_fail(-EINVAL, "a sampler for %u tokens; the engine's vocabulary has %u",
+				n_vocab, o->engine->info.n_vocab);
 	err = check_finite(o);
 	err = err ? err : check_probabilities(o);
 	if (err)

@@ -222,6 +222,9 @@ int llm_session_truncate(struct llm_session *session, unsigned int n_past)
 	if (n_past > session->n_past)
 		return llm_fail(-EINVAL, "cannot truncate a session of %u tokens to %u",
 				session->n_past, n_past);
+	/* They are those of a token that is forgotten. */
+	if (n_past < session->n_past)
+		session->has_logits = false;
 	session->n_past = n_past;
 	session->tree.n = 0;
 	return n_past ? 0 : blocks_reset(&session->runner.blocks);

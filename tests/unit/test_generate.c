@@ -560,6 +560,55 @@ static void test_bad_prompts_and_stops_are_refused_before_anything_is_done(void 
 	llm_engine_close(engine);
 }
 
+static void test_forgotten_tokens_leave_no_logits(void **state)
+{
+	struct llm_engine *engine = ref_open(docs6m, LLM_PLACE_CPU, 1, 0);
+	struct llm_session *s = ref_session(engine, 8);
+	struct llm_generate_options o = { .max_tokens = 1 };
+	const int32_t ids[] = { 1, 5, 6 };
+
+	for (unsigned int n_past = 0; n_past < 3; n_past++) {
+		ref_eval(s, ids + llm_session_n_past(s), 3 - llm_session_n_past(s));
+		/* Nothing is forgotten. */
+		assert_int_equal(llm_session_truncate(s, 3), 0);
+		assert_int_equal(generate(s, NULL, 0, &o).n_tokens, 1);
+		assert_int_equal(llm_session_truncate(s, n_past), 0);
+		assert_null(llm_session_logits(s));
+		expect_refused(s, NULL, 0, &o, -EINVAL, "prompt is empty");
+	}
+	llm_session_free(s);
+	llm_engine_close(engine);
+}
+
+static void test_a_sampler_for_another_vocabulary_is_refused(void **state)
+{
+	static const unsigned int sizes[] = { 1, 4095, 4097, 8192 };
+	struct llm_engine *engine = ref_open(docs6m, LLM_PLACE_CPU, 1, 0);
+	struct llm_session *s = ref_session(engine, 8);
+	struct llm_sampler_options so = { .temperature = 1, .top_p = 1 };
+	struct llm_generate_options o = { .max_tokens = 1 };
+	const int32_t ids[] = { 1, 5, 6 };
+	struct llm_sampler *refused;
+	char words[64];
+
+	for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+		so.engine = NULL;
+		assert_int_equal(llm_sampler_create(&so, sizes[i], &o.sampler), 0);
+		snprintf(words, sizeof(words), "for %u tokens; the model's", sizes[i]);
+		expect_refused(s, ids, 3, &o, -EINVAL, words);
+		llm_sampler_free(o.sampler);
+		so.engine = engine;
+		assert_int_equal(llm_sampler_create(&so, sizes[i], &refused), -EINVAL);
+		assert_null(refused);
+		assert_non_null(strstr(llm_error(), "the engine's vocabulary has 4096"));
+	}
+	assert_int_equal(llm_sampler_create(&so, 4096, &o.sampler), 0);
+	assert_int_equal(generate(s, ids, 3, &o).n_tokens, 1);
+	llm_sampler_free(o.sampler);
+	llm_session_free(s);
+	llm_engine_close(engine);
+}
+
 static void test_times_are_the_engines_clocks(void **state)
 {
 	struct llm_options opts = { .model = docs6m, .profile = "sd8gen3" };
@@ -604,6 +653,8 @@ int main(void)
 		cmocka_unit_test(test_a_full_context_ends_it),
 		cmocka_unit_test(test_no_tokens_means_only_evaluating_the_prompt),
 		cmocka_unit_test(test_bad_prompts_and_stops_are_refused_before_anything_is_done),
+		cmocka_unit_test(test_forgotten_tokens_leave_no_logits),
+		cmocka_unit_test(test_a_sampler_for_another_vocabulary_is_refused),
 		cmocka_unit_test(test_times_are_the_engines_clocks),
 	};
 
