@@ -20,7 +20,8 @@
  *
  * Q2_K to Q6_K and IQ4_NL have scales and minima that are searched for the least error. A value's
  * squared error weighs importance * sqrt(x^2 + mean x^2 of its block), so that large weights, which
- * are few, are met well; importance is what the value's input channel has, or 1.
+ * are few, are met well; importance is what the value's input channel has, or 1. In a group with a
+ * scale of its own whose channels all have 0, it is 1.
  */
 #ifndef GGUF_QUANTIZE_H
 #define GGUF_QUANTIZE_H

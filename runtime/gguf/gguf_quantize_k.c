@@ -307,19 +307,29 @@ static bool quantize_iq4_nl(const float *x, const float *w, uint8_t *dst)
 
 /* ---- weights ---- */
 
-/* The weights of gguf_quantize.h. False: a value is not finite, or its square too great. */
-static bool weigh(const float *x, const float *importance, int n, float *w)
+/* False: a value is not finite, or its square too great. */
+static bool mean_square(const float *x, size_t n, float *mean)
 {
 	float squares = 0;
 
-	for (int i = 0; i < n; i++)
+	for (size_t i = 0; i < n; i++)
 		squares += x[i] * x[i];
-	if (!isfinite(squares))
-		return false;
-	squares /= (float)n;
-	for (int i = 0; i < n; i++)
-		w[i] = (importance ? importance[i] : 1) * sqrtf(squares + x[i] * x[i]);
-	return true;
+	*mean = squares / (float)n;
+	return isfinite(squares);
+}
+
+/* The weights of a group, of gguf_quantize.h. With weights of 0 alone any scale would be as good
+ * as another, so all channels are alike there. */
+static void weigh(const float *x, const float *importance, float mean, size_t n, float *w)
+{
+	float sum = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		w[i] = (importance ? importance[i] : 1) * sqrtf(mean + x[i] * x[i]);
+		sum += w[i];
+	}
+	if (importance && sum == 0)
+		weigh(x, NULL, mean, n, w);
 }
 
 bool gguf_quantize_searched(enum gguf_type type, const float *src, const float *importance,
@@ -327,12 +337,16 @@ bool gguf_quantize_searched(enum gguf_type type, const float *src, const float *
 {
 	const struct gguf_type_traits *traits = gguf_type_traits(type);
 	size_t block = traits->block_values;
+	size_t group = type == GGUF_IQ4_NL ? block : (size_t)levels_of(type).group;
 	uint8_t *to = dst;
-	float w[BLOCK];
+	float w[BLOCK], mean;
 
 	for (size_t i = 0; i < n; i += block, to += traits->block_bytes) {
-		if (!weigh(src + i, importance ? importance + i : NULL, (int)block, w))
+		if (!mean_square(src + i, block, &mean))
 			return false;
+		for (size_t g = 0; g < block; g += group)
+			weigh(src + i + g, importance ? importance + i + g : NULL, mean, group,
+			      w + g);
 		if (!(type == GGUF_IQ4_NL ? quantize_iq4_nl(src + i, w, to)
 					  : quantize_block(type, src + i, w, to)))
 			return false;

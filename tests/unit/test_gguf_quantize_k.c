@@ -151,6 +151,33 @@ static void important_values_lose_less(void **state)
 	}
 }
 
+/* The groups with a scale of their own, of which half have no importance, or all. */
+static void values_without_importance_are_not_lost(void **state)
+{
+	static const unsigned int groups[] = { 16, 16, 32, 32, 16, 32 };
+	uint64_t seed = start_seed();
+	float v[BLOCK], importance[BLOCK];
+
+	for (size_t t = 0; t < N_TYPES; t++)
+		for (unsigned int some = 0; some < 2; some++) {
+			double error = 0, all = 0;
+
+			for (unsigned int i = 0; i < BLOCK; i++)
+				importance[i] = (float)(some && i / groups[t] % 2);
+			for (int round = 0; round < ROUNDS; round++) {
+				fill(v, &seed);
+				error += error_of(types[t].type, v, importance, -1);
+				for (int i = 0; i < BLOCK; i++)
+					all += (double)v[i] * (double)v[i];
+			}
+			error = sqrt(error / all);
+			if (error > types[t].bound)
+				fail_msg("%s: %g is above %g",
+					 gguf_type_traits(types[t].type)->name, error,
+					 types[t].bound);
+		}
+}
+
 /* Up to the rounding of scales; the least of all are lost. */
 static void blocks_of_one_value_come_back(void **state)
 {
@@ -192,6 +219,7 @@ int main(void)
 		cmocka_unit_test(random_blocks_are_within_the_bound_of_their_type),
 		cmocka_unit_test(searched_types_lose_less_than_plain_ones),
 		cmocka_unit_test(important_values_lose_less),
+		cmocka_unit_test(values_without_importance_are_not_lost),
 		cmocka_unit_test(blocks_of_one_value_come_back),
 		cmocka_unit_test(values_out_of_range_are_refused),
 	};
