@@ -179,7 +179,8 @@ bool llm_calibration_input(const struct llm_calibration *calibration, unsigned i
 /* A matrix's own type. */
 struct llm_quantize_rule {
 	const char *pattern; /* an extended regular expression, found in tensors' names */
-	const char *type; /* of tensors, such as "q6_k"; "" for the one that it has */
+	/* Of tensors, such as "q6_k"; "" for the one that it has: then the pattern may fit none. */
+	const char *type;
 };
 
 /* ---- writing --------------------------------------------------------------------------------- */

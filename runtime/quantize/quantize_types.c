@@ -224,10 +224,11 @@ int quantize_open_rules(struct quantize *q)
 	return err;
 }
 
+/* What is to be kept need not be there. */
 int quantize_check_rules(const struct quantize *q)
 {
 	for (size_t i = 0; i < q->rules->n; i++)
-		if (!q->rules->rule[i].used)
+		if (!q->rules->rule[i].used && !q->rules->rule[i].keeps)
 			return llm_fail(-EINVAL, "'%s' fits no matrix of %s",
 					q->opts->rules[i].pattern, q->in);
 	return 0;
