@@ -114,9 +114,10 @@ struct npu_tensor *npu_graph_output_columns(struct npu_graph *g, const char *nam
 int npu_graph_param(struct npu_graph *g, const char *name);
 #define NPU_NO_PARAM (-1)
 
+/* 0 of NULL, so that a caller asks once, at the end, whether a tensor failed. */
 uint32_t npu_tensor_rows(const struct npu_tensor *t);
 uint32_t npu_tensor_cols(const struct npu_tensor *t);
-/* Size in bytes that a binding of the tensor needs. */
+/* Size in bytes that a binding of the tensor needs; 0 of NULL. */
 size_t npu_tensor_bytes(const struct npu_tensor *t);
 
 /* ---- operators (exact meaning: vnpu_isa.h) --------------------------------------------------- */

@@ -397,15 +397,15 @@ int npu_graph_param(struct npu_graph *g, const char *name)
 
 uint32_t npu_tensor_rows(const struct npu_tensor *t)
 {
-	return t->rows;
+	return t ? t->rows : 0;
 }
 
 uint32_t npu_tensor_cols(const struct npu_tensor *t)
 {
-	return t->cols;
+	return t ? t->cols : 0;
 }
 
 size_t npu_tensor_bytes(const struct npu_tensor *t)
 {
-	return t->bytes;
+	return t ? t->bytes : 0;
 }

@@ -638,6 +638,23 @@ static void macs_and_bytes_are_counted_exactly(void **state)
 	assert_int_equal(info.macs, 2 * 27 * 16);
 }
 
+/* As operators return it: of wrong operands, or without memory. */
+static void a_tensor_that_failed_is_empty(void **state)
+{
+	struct npu_graph *g = npu_graph_create("failed");
+	struct npu_tensor *x = npu_graph_input(g, "x", NPU_F32, 3, 50);
+	struct npu_tensor *bad = npu_add(g, x, npu_graph_input(g, "y", NPU_F32, 3, 49));
+
+	assert_null(bad);
+	assert_int_equal(npu_tensor_rows(bad), 0);
+	assert_int_equal(npu_tensor_cols(bad), 0);
+	assert_int_equal(npu_tensor_bytes(bad), 0);
+	assert_int_equal(npu_tensor_rows(x), 3);
+	assert_int_equal(npu_tensor_cols(x), 50);
+	assert_int_equal(npu_tensor_bytes(x), 600);
+	npu_graph_free(g);
+}
+
 #define with_device(name) cmocka_unit_test_setup_teardown(name, fixture_setup, fixture_teardown)
 
 int main(void)
@@ -651,6 +668,7 @@ int main(void)
 		cmocka_unit_test(operators_that_nobody_needs_are_left_out),
 		cmocka_unit_test(a_sleep_separates_earlier_from_later_operators),
 		cmocka_unit_test(macs_and_bytes_are_counted_exactly),
+		cmocka_unit_test(a_tensor_that_failed_is_empty),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
