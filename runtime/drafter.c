@@ -116,15 +116,7 @@ static int drafter_check(const struct llm_engine *e, const struct llm_drafter_op
 				LLM_MAX_TREE);
 	if (e->dry_run)
 		return llm_fail(-ENOTSUP, "a dry run has no tokens to draft");
-	if (e->info.head_dim > VNPU_MASK_HEAD_DIM)
-		return llm_fail(-ENOTSUP,
-				"heads of %u values; drafts are verified with at most %d: choose "
-				"draft none",
-				e->info.head_dim, VNPU_MASK_HEAD_DIM);
-	if (e->info.choices.decode == LLM_DECODE_SPARSE)
-		return llm_fail(-ENOTSUP, "decode sparse cannot verify drafts: choose decode full, "
-					  "or draft none");
-	return 0;
+	return engine_check_trees(e);
 }
 
 /* On the virtual clock each drafter begins anew: a figure is the same whatever ran before. */

@@ -99,6 +99,8 @@ int session_check(const struct llm_session *s, const int32_t *ids, size_t n);
 int session_pass(struct llm_session *s, struct pass *pass);
 /* The same, and the pass's tokens become the session's. */
 int session_run(struct llm_session *s, struct pass *pass);
+/* Whether its sessions can verify trees of guesses: 0, or -ENOTSUP with the error line. */
+int engine_check_trees(const struct llm_engine *e);
 /* Choosing a token after the last evaluation took @ns. */
 void session_count_sampling(struct llm_session *s, uint64_t ns);
 

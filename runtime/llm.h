@@ -341,12 +341,12 @@ struct llm_tree {
  * The session keeps its tokens, but has no logits until llm_tree_keep() or the next evaluation.
  *
  * The logits of a node have the same bits as those of llm_session_eval() for its path, a token at a
- * time, and so have keys and values. With a GPU they differ by rounding if its attention does: the
- * host computes RoPE and attention of a tree.
+ * time, and so have keys and values.
  *
  * -EINVAL for an unknown token or no tree, -ENOSPC if n nodes do not fit into the context, -ENOTSUP
- * for heads of more than 512 values, and with choice decode sparse: nodes have full attention. A
- * device error leaves the session's tokens as they were.
+ * for heads of more than 512 values, with choice decode sparse, since nodes have full attention,
+ * and with a GPU other than LLM_GPU_HOST, whose attention has no trees. A device error leaves the
+ * session's tokens as they were.
  */
 int llm_verify_tree(struct llm_session *session, const struct llm_tree *tree);
 /* Logits of a node of the tree, as long as llm_tree_keep() is possible: n_vocab floats. NULL in a
@@ -364,6 +364,7 @@ int llm_tree_keep(struct llm_session *session, const uint8_t *path, unsigned int
 /*
  * Makes the graphs and memory for trees of up to @n nodes. Else the first tree of a width waits for
  * its graphs: of 1, 2, 4, .. 64 rows, of which a tree takes the narrowest that has its nodes.
+ * -ENOTSUP as llm_verify_tree().
  */
 int llm_session_prepare_tree(struct llm_session *session, unsigned int n);
 
@@ -644,7 +645,7 @@ struct llm_drafter_options {
 };
 
 /*
- * Errors: -EINVAL for options out of range, -ENOTSUP with choice decode sparse and in a dry run,
+ * Errors: -EINVAL for options out of range, -ENOTSUP as llm_verify_tree() and in a dry run,
  * -ENOMEM. A store that cannot be read is no error: the drafter works without it, and
  * llm_drafter_stats.history_error says why. The drafter keeps the engine open.
  */

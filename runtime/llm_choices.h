@@ -277,8 +277,8 @@ enum llm_switching {
 };
 
 /* Where generation takes guesses of the next tokens from, which the model verifies together
- * (CoordGen; llm_drafter_create()). The tokens are the same with all. Decode sparse goes with NONE
- * only. */
+ * (CoordGen; llm_drafter_create()). The tokens are the same with all. Decode sparse, and a GPU that
+ * is not LLM_GPU_HOST, go with NONE only. */
 enum llm_draft {
 	/* None; llm-cli with a context or a history, llm-bench with tasks: COORDGEN */
 	LLM_DRAFT_AUTO = 0,

@@ -9,6 +9,24 @@
 #include "engine.h"
 #include "llm_fail.h"
 
+int engine_check_trees(const struct llm_engine *e)
+{
+	if (e->loaded.gpu)
+		return llm_fail(-ENOTSUP,
+				"placement %s: trees of guesses have no attention in OpenCL: "
+				"choose gpu host, or draft none",
+				llm_choice_name(LLM_CHOICE_PLACEMENT, e->info.choices.placement));
+	if (e->info.head_dim > VNPU_MASK_HEAD_DIM)
+		return llm_fail(-ENOTSUP,
+				"heads of %u values; drafts are verified with at most %d: choose "
+				"draft none",
+				e->info.head_dim, VNPU_MASK_HEAD_DIM);
+	if (e->info.choices.decode == LLM_DECODE_SPARSE)
+		return llm_fail(-ENOTSUP, "decode sparse cannot verify drafts: choose decode full, "
+					  "or draft none");
+	return 0;
+}
+
 static int check_tree(const struct llm_session *s, const struct llm_tree *tree)
 {
 	if (!tree->n || tree->n > LLM_MAX_TREE)
@@ -18,13 +36,7 @@ static int check_tree(const struct llm_session *s, const struct llm_tree *tree)
 			return llm_fail(-EINVAL, "node %u of a tree has the parent %u, %s", i,
 					tree->parents[i],
 					i ? "not an earlier node" : "but the root's is 0");
-	if (s->engine->info.head_dim > VNPU_MASK_HEAD_DIM)
-		return llm_fail(-ENOTSUP, "heads of %u values; the nodes of a tree have at most %d",
-				s->engine->info.head_dim, VNPU_MASK_HEAD_DIM);
-	if (s->engine->attention && s->engine->info.choices.decode == LLM_DECODE_SPARSE)
-		return llm_fail(-ENOTSUP,
-				"the nodes of a tree have full attention; choose decode full");
-	return 0;
+	return engine_check_trees(s->engine);
 }
 
 static void set_tree(struct lane_tree *to, const struct llm_tree *tree)
@@ -86,10 +98,9 @@ int llm_tree_keep(struct llm_session *session, const uint8_t *path, unsigned int
 	uint64_t from_ns = llm_session_now_ns(session);
 	int err = check_path(&session->tree, path, n);
 
-	if (!err)
-		err = pass_keep(&session->runner, session->n_past, path, n);
 	if (err)
 		return err;
+	pass_keep(&session->runner, session->n_past, path, n);
 	if (!session->engine->dry_run) {
 		memcpy(session->memory.logits.data, llm_tree_logits(session, path[n - 1]),
 		       session->engine->info.n_vocab * sizeof(float));
@@ -109,8 +120,9 @@ int llm_session_prepare_tree(struct llm_session *session, unsigned int n)
 
 	if (!n || n > LLM_MAX_TREE)
 		return llm_fail(-EINVAL, "trees of %u nodes; give 1 to %d", n, LLM_MAX_TREE);
-	if (session->engine->dry_run)
-		return 0;
+	err = engine_check_trees(session->engine);
+	if (err || session->engine->dry_run)
+		return err;
 	err = lane_memory_want_tree(&session->memory);
 	for (unsigned int rows = 1; !err && rows <= plan_tree_rows(most);
 	     rows = plan_tree_rows(rows + 1))

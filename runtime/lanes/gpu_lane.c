@@ -14,7 +14,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cpu_lane.h"
 #include "gpu.h"
 #include "llm_fail.h"
 #include "scheduler.h"
@@ -485,39 +484,6 @@ static int run_slice(struct gpu_lane *g, const struct lane_call *call)
 	return err;
 }
 
-/* ---- token trees ---- */
-
-/* Transfers rows @pos.. of a layer's keys and values. */
-static int transfer_cache(struct gpu_lane *g, unsigned int layer, unsigned int pos,
-			  unsigned int rows, bool to_host)
-{
-	const struct lane_memory *m = g->lane.memory;
-	size_t off = pos * m->kv_row_bytes, bytes = rows * m->kv_row_bytes;
-	size_t k = lane_k_off(m, layer) + off, v = lane_v_off(m, layer) + off;
-	int err;
-
-	if (!g->explicit || !rows)
-		return 0;
-	if (to_host) {
-		err = llm_gpu_to_host(g->queue, g->kv, k, bytes, NULL);
-		return err ? err : llm_gpu_to_host(g->queue, g->kv, v, bytes, NULL);
-	}
-	err = llm_gpu_to_device(g->queue, g->kv, k, bytes, NULL);
-	return err ? err : llm_gpu_to_device(g->queue, g->kv, v, bytes, NULL);
-}
-
-/* The host computes what the shape of a tree matters for. Nobody else reads the tree's part of the
- * cache until gpu_moved(). */
-static int run_tree_op(struct gpu_lane *g, const struct lane_call *call)
-{
-	int err = 0;
-
-	if (call->work->op == LLM_OP_ATTN)
-		err = transfer_cache(g, call->work->layer, 0, call->pos, true);
-	err = err ? err : llm_gpu_finish(g->queue);
-	return err ? err : lane_cpu_run(g->lane.memory, call);
-}
-
 /* ---- the lane ---- */
 
 static int run_op(struct gpu_lane *g, const struct lane_call *call)
@@ -528,8 +494,6 @@ static int run_op(struct gpu_lane *g, const struct lane_call *call)
 	bool silu = m->loaded->model.features->activation == SHAPE_SILU;
 	int err;
 
-	if (call->tree && (call->work->op == LLM_OP_ROPE || call->work->op == LLM_OP_ATTN))
-		return run_tree_op(g, call);
 	switch (call->work->op) {
 	case LLM_OP_ATTN_NORM:
 		err = reads(g, &m->x, row, n, n_embd);
@@ -549,17 +513,6 @@ static int run_op(struct gpu_lane *g, const struct lane_call *call)
 	default:
 		return output_norm(g, call);
 	}
-}
-
-static int gpu_moved(struct lane *lane, unsigned int pos, unsigned int rows)
-{
-	struct gpu_lane *g = (struct gpu_lane *)lane;
-	unsigned int layers = loaded(g)->model.n_layer;
-	int err = 0;
-
-	for (unsigned int layer = 0; layer < layers && !err; layer++)
-		err = transfer_cache(g, layer, pos, rows, false);
-	return err ? err : llm_gpu_finish(g->queue);
 }
 
 static bool gpu_supports(enum llm_op op, enum llm_weights weights)
@@ -625,7 +578,6 @@ int lane_gpu_create(struct lane_memory *memory, struct lane **lane)
 		.begin = gpu_begin,
 		.poll = gpu_poll,
 		.wait = gpu_wait,
-		.moved = gpu_moved,
 		.free = gpu_free,
 	};
 	struct llm_gpu *gpu = memory->loaded->gpu;

@@ -122,8 +122,6 @@ struct lane_ops {
 	int (*wait)(struct lane *lane, uint64_t ticket, enum lane_wait how);
 	/* Makes in advance what @call needs, such as programs; NULL: nothing. */
 	int (*prepare)(struct lane *lane, const struct lane_call *call);
-	/* The host has written rows @pos.. of every layer's KV cache; NULL: the lane sees them. */
-	int (*moved)(struct lane *lane, unsigned int pos, unsigned int rows);
 	/*
 	 * NPU: makes the program of a LANE_BLOCK, of *@bytes, and frees it. Any thread may call
 	 * these while the lane computes with other programs.

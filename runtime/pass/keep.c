@@ -38,11 +38,10 @@ static void count_moves(struct pass_runner *r, unsigned int rows)
 	r->sums.dram_bytes += cost.dram_bytes;
 }
 
-int pass_keep(struct pass_runner *r, unsigned int pos, const uint8_t *path, unsigned int n)
+void pass_keep(struct pass_runner *r, unsigned int pos, const uint8_t *path, unsigned int n)
 {
 	struct tree_move moves[TREE_MAX];
 	unsigned int nr = token_tree_moves(path, n, moves), rows = 0;
-	int err = 0;
 
 	for (unsigned int i = 0; i < nr; i++) {
 		rows += moves[i].rows;
@@ -50,8 +49,4 @@ int pass_keep(struct pass_runner *r, unsigned int pos, const uint8_t *path, unsi
 			move_rows(r->memory, pos, &moves[i]);
 	}
 	count_moves(r, rows);
-	for (int lane = 0; lane < SOC_NR_LANES && !err; lane++)
-		if (r->lanes[lane] && r->lanes[lane]->ops->moved)
-			err = r->lanes[lane]->ops->moved(r->lanes[lane], pos, n);
-	return err;
 }

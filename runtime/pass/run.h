@@ -101,9 +101,9 @@ int pass_run(struct pass_runner *r, const struct pass *pass);
 int pass_prepare(struct pass_runner *r, unsigned int n, bool tree);
 /*
  * Behind a tree's pass at position @pos: keeps the @n nodes of @path, whose rows of the KV cache
- * become rows @pos.. of it. 0 or -errno with the error line.
+ * become rows @pos.. of it.
  */
-int pass_keep(struct pass_runner *r, unsigned int pos, const uint8_t *path, unsigned int n);
+void pass_keep(struct pass_runner *r, unsigned int pos, const uint8_t *path, unsigned int n);
 /* The time on the runner's clock. */
 uint64_t pass_now_ns(const struct pass_runner *r);
 void pass_runner_fini(struct pass_runner *r);

@@ -225,8 +225,17 @@ if compgen -G "/etc/OpenCL/vendors/*.icd" >/dev/null; then
 	grep -Eq '^waits +decode: [1-9][0-9]* predicted' "$scratch/err" && grep -q '^GPU  *[^ ]' "$scratch/err" &&
 		ok "--stats shows predicted waits and the GPU's name" || not_ok "--stats shows predicted waits and the GPU's name" "$(<"$scratch/err")"
 	refuses "a GPU that does not exist" 1 "no such GPU" "${greedy[@]}" --placement gpu --gpu "no such GPU"
+	refuses "drafts with its attention" 1 "placement gpu: trees of guesses have no attention in OpenCL: choose gpu host, or draft none" \
+		"${greedy[@]}" --placement gpu --draft pld
+	echo "The kernel is" >"$scratch/context"
+	run "${greedy[@]}" --placement layer --context "$scratch/context" --draft none
+	want_context=$(<"$scratch/out")
+	run "${greedy[@]}" --placement layer --context "$scratch/context"
+	[ $rc -eq 0 ] && grep -q 'warning: nothing is drafted: placement layer: ' "$scratch/err" && [ "$(<"$scratch/out")" = "$want_context" ] &&
+		ok "drafts that --context alone asks for are left out" || not_ok "drafts that --context alone asks for are left out" "$(outcome)"
 else
-	for what in "--stats shows predicted waits and the GPU's name" "a GPU that does not exist"; do
+	for what in "--stats shows predicted waits and the GPU's name" "a GPU that does not exist" "drafts with its attention" \
+		"drafts that --context alone asks for are left out"; do
 		skip "$what" "no OpenCL platform"
 	done
 fi

@@ -6,7 +6,6 @@
  */
 #define _GNU_SOURCE
 #include <errno.h>
-#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -19,12 +18,9 @@
 #include <cmocka.h>
 
 #include "engine.h"
+#include "gpu.h"
 #include "llm_pair.h"
 #include "llm_refs.h"
-
-/* A GPU's attention sums up in another order than the host's, which computes a tree's: of the
- * greatest logit, as in test_hetero.c. */
-#define GPU_BOUND 1e-2
 
 struct guess {
 	int32_t tokens[LLM_MAX_TREE];
@@ -166,28 +162,6 @@ static void test_nodes_are_plain_with_the_host_as_gpu(void **state)
 {
 	check_placement(LLM_PLACE_GPU, NULL);
 	check_placement(LLM_PLACE_LAYER, NULL);
-}
-
-static void test_nodes_are_near_on_a_gpu(void **state)
-{
-	unsigned int n;
-	struct pair p;
-
-	if (llm_gpu_list(NULL, 0, &n) == -ENODEV || !n)
-		skip();
-	for (int i = 0; i < 4; i++) {
-		struct llm_options o =
-			options_of(i / 2 ? LLM_PLACE_LAYER : LLM_PLACE_GPU, any(0, 2));
-
-		o.gpu = NULL;
-		o.choices.weights = LLM_WEIGHTS_W4A16;
-		o.choices.sync = i % 2 ? LLM_SYNC_FAST : LLM_SYNC_DRIVER;
-		o.cuts_profile = "sd8gen3";
-		pair_create(&p, NULL, &o);
-		p.bound = GPU_BOUND;
-		check_trees(&p);
-		pair_free(&p);
-	}
 }
 
 static void test_nodes_are_plain_on_the_virtual_clock(void **state)
@@ -369,6 +343,37 @@ static void refuse_tree(const struct pair *p, const struct llm_tree *tree, int e
 		fail_msg("no '%s' in: %s", part, llm_error());
 }
 
+/* It sums up in another order than the host's, so a tree's tokens might be others. */
+static void test_a_gpus_attention_has_no_trees(void **state)
+{
+	static const enum llm_placement places[] = { LLM_PLACE_GPU, LLM_PLACE_LAYER };
+	const struct llm_drafter_options drafts = { .draft = LLM_DRAFT_PLD };
+	struct llm_drafter *d;
+	unsigned int n;
+	struct guess g;
+	struct pair p;
+
+	if (llm_gpu_list(NULL, 0, &n) == -ENODEV || !n)
+		skip();
+	for (int i = 0; i < 2; i++) {
+		struct llm_options o = options_of(places[i], any(0, 2));
+
+		o.gpu = NULL;
+		o.choices.weights = LLM_WEIGHTS_W4A16;
+		o.cuts_profile = "sd8gen3";
+		pair_create(&p, NULL, &o);
+		guess_any(&g, any(1, 8), 2, p.n_vocab);
+		eval(p.s, p.ids, 3);
+		refuse_tree(&p, &g.tree, -ENOTSUP, "choose gpu host, or draft none");
+		assert_int_equal(llm_session_n_past(p.s), 3);
+		assert_non_null(llm_session_logits(p.s));
+		assert_int_equal(llm_session_prepare_tree(p.s, 4), -ENOTSUP);
+		assert_int_equal(llm_drafter_create(p.engine, &drafts, &d), -ENOTSUP);
+		assert_null(d);
+		pair_free(&p);
+	}
+}
+
 static void refuse_path(const struct pair *p, const uint8_t *path, unsigned int n)
 {
 	unsigned int past = llm_session_n_past(p->s);
@@ -516,7 +521,6 @@ int main(void)
 		cmocka_unit_test(test_nodes_are_plain_on_the_npu),
 		cmocka_unit_test(test_nodes_are_plain_with_experts),
 		cmocka_unit_test(test_nodes_are_plain_with_the_host_as_gpu),
-		cmocka_unit_test(test_nodes_are_near_on_a_gpu),
 		cmocka_unit_test(test_nodes_are_plain_on_the_virtual_clock),
 		cmocka_unit_test(test_a_chain_is_a_draft),
 		cmocka_unit_test(test_nodes_are_plain_without_masks),
@@ -525,6 +529,7 @@ int main(void)
 		cmocka_unit_test(test_trees_generate_the_tokens_of_plain_decoding),
 		cmocka_unit_test(test_what_is_no_tree_is_refused),
 		cmocka_unit_test(test_what_is_no_path_is_refused),
+		cmocka_unit_test(test_a_gpus_attention_has_no_trees),
 		cmocka_unit_test(test_prepared_trees_wait_for_no_graphs),
 		cmocka_unit_test(test_a_dry_run_has_the_cost_of_trees),
 	};

@@ -11,6 +11,7 @@ struct cli_options {
 	struct sampling sampling;
 	const char *prompt, *file;
 	const char *context, *history; /* NULL: none */
+	bool drafts_if_possible; /* for one of these; --draft says nothing */
 	unsigned int n_ctx;
 	uint64_t n_predict; /* UINT64_MAX: no limit */
 	bool limited; /* -n was given */

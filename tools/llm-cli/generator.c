@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* Generated texts: see generator.h. */
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -65,14 +66,21 @@ static void warn_of_history(const struct llm_drafter *drafter, const char *text)
 	warned |= *stats.history_error;
 }
 
-/* The drafter stays NULL with draft none. 0, or 1 after a message. */
+/* The drafter stays NULL with draft none, and where drafts were not asked for and are impossible.
+ * 0, or 1 after a message. */
 static int make_drafter(struct generator *g)
 {
 	const struct llm_drafter_options opts = { .history = g->o->history };
+	int err;
 
 	if (llm_engine_info(g->engine)->choices.draft == LLM_DRAFT_NONE)
 		return 0;
-	if (llm_drafter_create(g->engine, &opts, &g->drafter))
+	err = llm_drafter_create(g->engine, &opts, &g->drafter);
+	if (err == -ENOTSUP && g->o->drafts_if_possible) {
+		fprintf(stderr, "llm-cli: warning: nothing is drafted: %s\n", llm_error());
+		return 0;
+	}
+	if (err)
 		return tool_fail("%s", llm_error());
 	warn_of_history(g->drafter, "is generated without it");
 	return 0;

@@ -220,7 +220,9 @@ static int parse_options(int argc, char **argv, struct cli_options *o, int *stat
 	else
 		*status = check_turns(o);
 	/* Where there is something to draft from, it helps. */
-	if ((o->context || o->history) && o->engine.choices.draft == LLM_DRAFT_AUTO)
+	o->drafts_if_possible =
+		(o->context || o->history) && o->engine.choices.draft == LLM_DRAFT_AUTO;
+	if (o->drafts_if_possible)
 		o->engine.choices.draft = LLM_DRAFT_COORDGEN;
 	return *status != 0;
 }
