@@ -57,6 +57,18 @@ static void discard(struct panels_cache *c)
 		unlink(c->path);
 }
 
+/* Whether it begins as a cache does, or is too short to tell: not somebody's other file. */
+static bool may_be_cache(const char *path)
+{
+	char magic[4] = "";
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	ssize_t n = fd < 0 ? -1 : read(fd, magic, sizeof(magic));
+
+	if (fd >= 0)
+		close(fd);
+	return n >= 0 && !memcmp(magic, "GGUF", (size_t)n);
+}
+
 static bool is_of(const struct panels_cache *c, const struct gguf_file *file, const char *source,
 		  size_t bytes)
 {
@@ -108,7 +120,7 @@ static int look(struct panels_cache *c, struct llm_model *model)
 
 	if (!err)
 		return use(c, model, file);
-	if (err == -EINVAL || err == -ENOTSUP)
+	if ((err == -EINVAL || err == -ENOTSUP) && may_be_cache(c->path))
 		discard(c);
 	else if (err != -ENOENT)
 		cannot(c, line);

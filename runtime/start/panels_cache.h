@@ -5,9 +5,10 @@
  * thread of its own once the weights are complete, from the NPU's buffers: nothing is read or
  * packed again. The thread works while nothing is evaluated, and in a hurry once somebody waits.
  *
- * A cache that is not of the model as it is now, or is damaged, is removed. Damage that shows when
- * the file is opened costs nothing but the cache; that of a tensor is an error of the start, which
- * removes the cache, too (start.h).
+ * A cache that is not of the model as it is now, or is damaged, is removed; a file of its name that
+ * does not begin as GGUF does, or is a GGUF file of something else, stays, and there is none.
+ * Damage that shows when the file is opened costs nothing but the cache; that of a tensor is an
+ * error of the start, which removes the cache, too (start.h).
  */
 #ifndef PANELS_CACHE_H
 #define PANELS_CACHE_H

@@ -541,6 +541,28 @@ static void a_file_of_its_name_that_is_none_stays(void **state)
 	leave(&r);
 }
 
+/* Neither what is no GGUF at all. */
+static void a_text_of_its_name_stays(void **state)
+{
+	static const char text[] = "notes about panels\n";
+	char back[sizeof(text)] = "";
+	struct room r;
+	char *want;
+	int fd;
+
+	enter(&r, LLM_QUANTIZE_Q8_0, LLM_WEIGHTS_W8A8);
+	want = warm(&r);
+	fd = open(r.cache, O_RDWR | O_CREAT, 0600);
+	assert_int_equal(write(fd, text, sizeof(text)), sizeof(text));
+	fails(&r, want, r.cache);
+	assert_int_equal(pread(fd, back, sizeof(back), 0), sizeof(text));
+	assert_memory_equal(back, text, sizeof(text));
+	assert_int_equal(bytes_of(r.cache), sizeof(text));
+	close(fd);
+	free(want);
+	leave(&r);
+}
+
 /* One byte of the cache becomes another. */
 static void flip(const char *path, uint64_t at)
 {
@@ -588,8 +610,10 @@ static void no_flipped_bit_gives_other_logits(void **state)
 
 		begin(&r, want);
 		bytes = bytes_of(r.cache);
-		/* The beginning is metadata and the table of tensors. */
-		flip(r.cache, i % 2 ? random_u64(&seed_state) % bytes : any(0, 4000) % bytes);
+		/* The beginning is metadata and the table of tensors; without its first four bytes
+		 * it would be anybody's file. */
+		flip(r.cache, i % 2 ? 4 + random_u64(&seed_state) % (bytes - 4)
+				    : 4 + any(0, 4000) % (bytes - 4));
 		survives(&r, want);
 		begin(&r, want);
 	}
@@ -742,6 +766,7 @@ int main(void)
 		cmocka_unit_test(what_cannot_be_written_leaves_the_run_going),
 		cmocka_unit_test(in_a_folder_that_may_not_be_written_too),
 		cmocka_unit_test(a_file_of_its_name_that_is_none_stays),
+		cmocka_unit_test(a_text_of_its_name_stays),
 		cmocka_unit_test(no_flipped_bit_gives_other_logits),
 		cmocka_unit_test(a_flipped_bit_of_a_matrix_names_it),
 		cmocka_unit_test(a_short_one_is_made_again),
