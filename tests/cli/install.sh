@@ -77,6 +77,8 @@ same "README.md's program on libllm" "$(<"$scratch/out")" "$want"
 : >"$scratch/out"
 g++ -Wall -Werror -o "$scratch/continue-c++" -x c++ "$scratch/continue.c" -x none $flags 2>"$scratch/err" && run "$scratch/continue-c++" $model "$prompt"
 same "README.md's program as C++" "$(<"$scratch/out")" "$want"
+run "$scratch/continue" $model "$(yes "the kernel" | head -n 1000)"
+same "README.md's program refuses a text that is too long" "$rc $(<"$scratch/err")" "1 the text is too long"
 run "$scratch/continue" /nowhere.gguf x
 same "libllm reports an error" "$rc $(<"$scratch/err")" "1 /nowhere.gguf: No such file or directory"
 for h in "$prefix"/include/vnpu/{npu,llm}*.h; do
