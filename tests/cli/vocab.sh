@@ -31,6 +31,8 @@ refuses "unknown BOS" 1 "no token '<s>'" "${t[@]}" "$json" -o "$scratch/x" --bos
 [ ! -e "$scratch/x" ] && ok "a refusal leaves no file" || not_ok "a refusal leaves no file"
 
 passes "conversion" "${t[@]}" "$json" -o "$scratch/v.gguf" --eos '<end>'
+passes "a file of a vocabulary alone can be written again" "$bin/llm-quantize" "$scratch/v.gguf" "$scratch/w.gguf" f16
+grep -q 'nan\|per weight' "$scratch/out" && not_ok "it has no weights of so many bits" "$(<"$scratch/out")" || ok "it has no weights of so many bits"
 same "ids of a text" "$("${t[@]}" --encode "$scratch/text" "$scratch/v.gguf" | tr '\n' ' ')" "0 2 "
 same "ids of a text with a control token" "$("${t[@]}" --encode "$scratch/text" --special "$scratch/v.gguf" | tr '\n' ' ')" "0 2 3 "
 want=$(python3 -c "import json; print(*json.load(open('$refs/p1.json'))['ids'][1:])")

@@ -133,8 +133,10 @@ static void print_file(const struct llm_quantize_options *opts, const struct llm
 	printf("%s: %zu tensors, ", opts->out, r->n_tensors);
 	if (opts->in)
 		printf("%" PRIu64 " -> ", r->bytes_before);
-	printf("%" PRIu64 " bytes, %.2f bits per weight, ", r->bytes_after,
-	       8 * (double)r->bytes_after / (double)r->n_values);
+	printf("%" PRIu64 " bytes, ", r->bytes_after);
+	/* A file of a vocabulary alone has none. */
+	if (r->n_values)
+		printf("%.2f bits per weight, ", 8 * (double)r->bytes_after / (double)r->n_values);
 	if (r->n_shadows)
 		printf("%" PRIu64 " bytes for the outliers of %zu inputs, ", r->shadow_bytes,
 		       r->n_shadows);
