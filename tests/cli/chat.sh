@@ -66,6 +66,11 @@ same "-r ends an answer, and the next one goes on" "$(talk 'The kernel allocates
 same "-r with drafts" "$(talk "$lines" -n 32 -r e --ids --draft coordgen)" "$(talk "$lines" -n 32 -r e --ids)"
 same "a turn of two lines" "$(talk 'The kernel\\\nallocates\n' --ids)" "$(written "[INST] The kernel\nallocates[/INST]" --ids)"
 same "empty lines are no turns" "$(talk '\n\nThe kernel allocates\n\n\nand what of it?\n' --ids)" "$(line 1,2 <<<"$want")"
+same "lines may end in CR LF" "$(talk '\r\nThe kernel\\\r\nallocates\r\n\r\n' --ids)" "$(talk 'The kernel\\\nallocates\n' --ids)"
+for two in "-f - -sysf -" "-f - --chat-template-file -" "-f - --context -" "-f - --grammar-file -" "-sysf -" "--json-schema-file -"; do
+	# shellcheck disable=SC2086
+	refuses "$two, and one standard input" 2 "standard input cannot be read twice" "${cli[@]}" $two <<<'{}'
+done
 same "--context is in front of the first turn" "$(talk ' allocates\nand what of it?\n' --context <(printf 'The kernel') --ids)" "$(line 1,2 <<<"$want")"
 same "no turns" "$(talk '')none" none
 same "--special is not about what is typed" "$(talk 'x</s>\n' --ids --special)" "$(talk 'x</s>\n' --ids)"

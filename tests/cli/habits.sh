@@ -115,7 +115,7 @@ same "a random seed is told" "$(text -p "The kernel" -n 8 --temp 2 -s "${seed:-n
 text -p "The kernel" -n 1 -s -1 >"$scratch/out"
 same "the next one is another" "$(grep -cx "llm-cli: seed $seed" "$scratch/err")" 0
 
-for bad in "-n -3:-2 to 4294967295" "-c 4294967295:0.*1 to 4294967294" "-s -2:-1.*18446744073709551615" "--top-k -1:0 to 2147483647" "-t 0:1 to"; do
+for bad in "-n -3:-2 to 4294967295" "-c 4294967295:0.*1 to 4294967294" "-s -2:-1.*18446744073709551615" "--top-k -2:0 to 2147483647" "-t 0:1 to"; do
 	# shellcheck disable=SC2086
 	refuses "the range of ${bad%%:*}" 2 "${bad#*:}" "${cli[@]}" -p x ${bad%%:*}
 done

@@ -115,7 +115,7 @@ refuses "llm-cli: no prompt" 2 "no prompt, and no conversation.*-p TEXT" "$bin/l
 refuses "llm-cli: two prompts" 2 "-p TEXT" "$bin/llm-cli" -m "$model" -p x -f y
 refuses "llm-cli: prompt file that does not exist" 1 "no-such-file: No such file" "$bin/llm-cli" -m "$model" --preset cpu -f "$scratch/no-such-file"
 refuses "llm-cli: prompt file that is a folder" 1 "directory" "$bin/llm-cli" -m "$model" --preset cpu -f "$scratch"
-for bad in "--temp x" "--temp -1" "--temp nan" "--top-p 2" "--min-p -0.1" "--top-k -1" "--seed x" "--seed -2" "-n x" "-n -3" "-c -1" "-c x"; do
+for bad in "--temp x" "--temp -1" "--temp nan" "--top-p 2" "--min-p -0.1" "--top-k -2" "--seed x" "--seed -2" "-n x" "-n -3" "-c -1" "-c x"; do
 	# shellcheck disable=SC2086
 	refuses "llm-cli $bad" 2 "${bad%% *}: " "$bin/llm-cli" -m "$model" -p x $bad
 done

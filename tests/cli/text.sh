@@ -26,6 +26,8 @@ same "a preset overrides what stood before it" "$(ids --preset cpu)" "$(ids --pl
 a=$("${cli[@]}" --preset cpu -p "$prompt" -n 24 --ids --seed 7)
 same "sampled tokens with the same seed" "$a" "$("${cli[@]}" --preset cpu -p "$prompt" -n 24 --ids --seed 7)"
 [ "$a" != "$("${cli[@]}" --preset cpu -p "$prompt" -n 24 --ids --seed 8)" ] && ok "another seed gives other tokens" || not_ok "another seed gives other tokens" "$a"
+same "--top-k -1 and 0 are off" "$("${cli[@]}" --preset cpu -p "$prompt" -n 16 --ids --top-k -1 --temp 1 --seed 3)" \
+	"$("${cli[@]}" --preset cpu -p "$prompt" -n 16 --ids --top-k 0 --temp 1 --seed 3)"
 same "--top-k 1 is greedy" "$(ids --preset cpu)" "$("${cli[@]}" --preset cpu -p "$prompt" -n 16 --ids --top-k 1 --temp 1 --seed 3)"
 printf '%s' "$prompt" >"$scratch/prompt"
 same "-f FILE is the same as -p" "$(ids --preset cpu)" "$("${cli[@]}" --preset cpu -f "$scratch/prompt" --temp 0 -n 16 --ids)"

@@ -108,13 +108,15 @@ static bool is_typed(void)
 	return isatty(STDIN_FILENO) && isatty(STDERR_FILENO);
 }
 
-/* Appends a line of stdin to *@text. False: there is none. */
+/* Appends a line of stdin to *@text, of which CR LF is as LF. False: there is none. */
 static bool add_line(char **text, size_t *bytes)
 {
 	char *line = NULL, *both;
 	size_t room = 0;
 	ssize_t n = getline(&line, &room, stdin);
 
+	if (n > 1 && !strcmp(line + n - 2, "\r\n"))
+		strcpy(line + --n - 1, "\n");
 	both = n > 0 ? realloc(*text, *bytes + (size_t)n + 1) : NULL;
 	if (n > 0 && !both)
 		tool_fail("no memory for a turn");

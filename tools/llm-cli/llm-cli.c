@@ -199,6 +199,20 @@ static int check_turns(const struct cli_options *o)
 	return o->format ? tool_usage("--chat-template: a name, or the text of a template") : 0;
 }
 
+/* Standard input has one reader, which takes all of it. 0, or 2 after a message. */
+static int check_stdin(const struct cli_options *o)
+{
+	const char *files[] = { o->file, o->context, o->system_file, o->format_file,
+				o->sampling.file };
+	int n = !o->prompt && !o->file;
+
+	for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++)
+		n += files[i] && !strcmp(files[i], "-");
+	return n <= 1 ? 0
+		      : tool_usage("'-': standard input cannot be read twice: give one of the "
+				   "files by its name, or the prompt with -p TEXT");
+}
+
 /* Returns 0 to go on, or 1 to exit with *@status. */
 static int parse_options(int argc, char **argv, struct cli_options *o, int *status)
 {
@@ -219,6 +233,10 @@ static int parse_options(int argc, char **argv, struct cli_options *o, int *stat
 		*status = tool_usage("--history: nothing is drafted with --draft none");
 	else
 		*status = check_turns(o);
+	if (!*status)
+		*status = check_stdin(o);
+	if (!*status)
+		*status = sampling_read(&o->sampling);
 	/* Where there is something to draft from, it helps. */
 	o->drafts_if_possible =
 		(o->context || o->history) && o->engine.choices.draft == LLM_DRAFT_AUTO;

@@ -76,7 +76,9 @@ static int parse_last_n(const char *what, const char *value, int *n)
 static int parse_top_k(const char *value, int *top_k)
 {
 	unsigned int parsed;
-	int err = tool_parse_uint("--top-k", value, 0, INT32_MAX, &parsed);
+	/* As in llama.cpp, off too. */
+	int err = tool_parse_uint("--top-k", strcmp(value, "-1") ? value : "0", 0, INT32_MAX,
+				  &parsed);
 
 	if (!err)
 		*top_k = (int)parsed;
@@ -152,23 +154,25 @@ static int set_text(struct sampling *s, const char *text, bool is_schema)
 
 static int set_argument(struct sampling *s, const char *value, bool is_schema)
 {
+	s->file = NULL;
 	if (set_text(s, value, is_schema))
 		return tool_usage("%s", llm_error());
 	return 0;
 }
 
-static int set_file(struct sampling *s, const char *path, bool is_schema)
+int sampling_read(struct sampling *s)
 {
 	size_t bytes;
 
-	free(s->text);
-	s->text = tool_read_file(path, &bytes);
+	if (!s->file)
+		return 0;
+	s->text = tool_read_file(s->file, &bytes);
 	if (!s->text)
 		return 1;
 	if (strlen(s->text) < bytes)
-		return tool_fail("%s: it has a NUL byte", path);
-	if (set_text(s, s->text, is_schema))
-		return tool_fail("%s: %s", path, llm_error());
+		return tool_fail("%s: it has a NUL byte", s->file);
+	if (set_text(s, s->text, s->file_is_schema))
+		return tool_fail("%s: %s", s->file, llm_error());
 	return 0;
 }
 
@@ -203,7 +207,9 @@ int sampling_option(struct sampling *s, int c, const char *value)
 	case OPT_JSON_SCHEMA:
 		return set_argument(s, value, c == OPT_JSON_SCHEMA);
 	default:
-		return set_file(s, value, c == OPT_JSON_SCHEMA_FILE);
+		s->file = value;
+		s->file_is_schema = c == OPT_JSON_SCHEMA_FILE;
+		return 0;
 	}
 }
 

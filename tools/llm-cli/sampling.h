@@ -114,13 +114,17 @@ struct sampling {
 	struct llm_logit_bias *biases;
 	const char **breaks;
 	bool own_breaks; /* some were given */
-	char *text; /* of a grammar or a schema, from a file */
+	const char *file; /* of a grammar or a schema; NULL: none */
+	bool file_is_schema;
+	char *text; /* of that file */
 };
 
 extern const struct sampling sampling_default;
 bool sampling_is_option(int c);
 /* 0, or an exit status after a message. */
 int sampling_option(struct sampling *s, int c, const char *value);
+/* Reads the file of a grammar or a schema, if there is one. 0, or 1 after a message. */
+int sampling_read(struct sampling *s);
 /* Makes the sampler for a session with these tokens of prompt. 0, or 1 after a message. */
 int sampling_create(const struct sampling *s, struct llm_engine *engine, unsigned int n_ctx,
 		    struct llm_sampler **sampler);
