@@ -74,8 +74,9 @@ struct npu_tensor *npu_graph_input(struct npu_graph *g, const char *name, enum n
 				   uint32_t rows, uint32_t cols);
 /*
  * The same for some columns of a wider f32 matrix whose rows are @ld elements apart, such as a head
- * of a row's queries. The binding extends from the first element to the last. No operand of a norm
- * per head.
+ * of a row's queries. The binding extends from the first element to the last. Not for an operand
+ * of a norm per head, and not with several rows for scales (npu_matmul_i8(), npu_dequant()) or
+ * outliers (npu_add_outliers()): the device reads them dense.
  */
 struct npu_tensor *npu_graph_input_columns(struct npu_graph *g, const char *name, uint32_t rows,
 					   uint32_t cols, uint32_t ld);
@@ -105,7 +106,8 @@ struct npu_tensor *npu_graph_output(struct npu_graph *g, const char *name, struc
  * The same for some columns of a wider matrix of f32 or s16 whose rows are @ld elements apart, of
  * s16 a multiple of 64, so that several graphs or processors can write their columns of one result
  * without a copy. The binding extends from the first element to the last; the graph does not write
- * between its rows. Not allowed for the result of a norm per head, or for its operand.
+ * between its rows. Not allowed for the result of a norm per head, or for its operand; with several
+ * rows neither for scales and outliers that an operator reads or writes.
  */
 struct npu_tensor *npu_graph_output_columns(struct npu_graph *g, const char *name,
 					    struct npu_tensor *t, uint32_t ld);

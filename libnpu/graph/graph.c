@@ -354,10 +354,13 @@ static const char *columns_refused(const struct npu_graph *g, const struct npu_t
 {
 	if (t->dtype != NPU_F32 && t->dtype != NPU_S16)
 		return "only f32 and s16 can be columns of a wider matrix";
-	for (uint32_t i = 0; i < g->nr_ops; i++)
+	for (uint32_t i = 0; i < g->nr_ops; i++) {
 		if (graph_reads_groups(&g->ops[i]) &&
 		    (g->ops[i].in[0] == t || g->ops[i].out[0] == t))
 			return "a norm per head needs its rows dense";
+		if (t->rows > 1 && ld != t->cols && graph_op_dense(&g->ops[i], t))
+			return "scales and outliers of several rows must be dense";
+	}
 	if (ld < t->cols || ld > VNPU_MAX_DIM)
 		return "the matrix is narrower than the output, or too wide";
 	if (t->dtype == NPU_S16 && ld % VNPU_QK_PANEL)

@@ -90,6 +90,8 @@ struct npu_tensor *graph_tensor(struct npu_graph *g, enum tensor_kind kind, cons
 				enum npu_dtype type, uint32_t rows, uint32_t cols, uint32_t group,
 				const uint8_t *bits);
 bool graph_name_ok(struct npu_graph *g, const char *name, const char *what);
+/* @op reads or writes @t, and its command has no distance between @t's rows. */
+bool graph_op_dense(const struct graph_op *op, const struct npu_tensor *t);
 
 /* Determines which operators are needed, and in which region each runs. */
 int schedule_plan(struct npu_graph *g);

@@ -83,11 +83,44 @@ struct npu_tensor *graph_result(struct npu_graph *g, enum npu_dtype type, uint32
 	return t;
 }
 
+bool graph_op_dense(const struct graph_op *op, const struct npu_tensor *t)
+{
+	const struct npu_op *desc = npu_ops[op->op];
+
+	if (!desc)
+		return false;
+	for (unsigned int i = 0; i < GRAPH_OP_INPUTS; i++)
+		if (op->in[i] == t && desc->dense_in >> i & 1)
+			return true;
+	for (unsigned int i = 0; i < GRAPH_OP_OUTPUTS; i++)
+		if (op->out[i] == t && desc->dense_out >> i & 1)
+			return true;
+	return false;
+}
+
+/* Whether @op can read all of its operands that are columns of a wider matrix. */
+static bool graph_columns_ok(struct npu_graph *g, const struct graph_op *op)
+{
+	const struct npu_tensor *t;
+
+	for (unsigned int i = 0; i < GRAPH_OP_INPUTS; i++) {
+		t = op->in[i];
+		if (!t || t->rows == 1 || t->ld == t->cols || !graph_op_dense(op, t))
+			continue;
+		graph_fail(g, -EINVAL, "%s: '%s' is columns of a wider matrix; it must be dense",
+			   isa_op(op->op)->name, tensor_name(t));
+		return false;
+	}
+	return true;
+}
+
 /* Appends @op. Its results must already name it, the next operator, as their producer. */
 bool graph_append(struct npu_graph *g, const struct graph_op *op)
 {
 	struct graph_op *grown;
 
+	if (!graph_columns_ok(g, op))
+		return false;
 	if (g->nr_ops == g->cap_ops) {
 		grown = realloc(g->ops, (g->cap_ops * 2 + 16) * sizeof(*grown));
 		if (!grown) {

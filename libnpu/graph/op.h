@@ -17,6 +17,8 @@ struct npu_op {
 	void (*lower)(struct lower_out *o, void *cmd, const struct graph_op *op);
 	/* Bit i: the result may use the memory of in[i] if that is as large. */
 	unsigned int in_place;
+	/* Bit i: the command has no distance between the rows of in[i], of out[i]. */
+	unsigned int dense_in, dense_out;
 	/* Its statements in a graph's text; the last entry has no syntax. */
 	struct text_op texts[8];
 };

@@ -229,6 +229,7 @@ static void text_matmul_i8(struct graph_text *t, struct npu_tensor *out[])
 
 const struct npu_op npu_op_matmul_i8 = {
 	.lower = lower_matmul,
+	.dense_in = 1 << 1,
 	.texts = { { "Y = matmul Q SCALE W [BIAS]", "INT8 rows, INT8 weights (w8)",
 		     text_matmul_i8 } },
 };
@@ -249,6 +250,7 @@ static void text_matmul_w4(struct graph_text *t, struct npu_tensor *out[])
 
 const struct npu_op npu_op_matmul_w4 = {
 	.lower = lower_matmul_w4,
+	.dense_in = 1 << 1,
 	.texts = { { "Y = matmul_w4 Q SCALE W [BIAS]", "INT8 rows, 4-bit weights (w4)",
 		     text_matmul_w4 } },
 };
@@ -281,6 +283,7 @@ static void text_matmul_wk(struct graph_text *t, struct npu_tensor *out[])
 
 const struct npu_op npu_op_matmul_wk = {
 	.lower = lower_matmul_wk,
+	.dense_in = 1 << 1,
 	.texts = { { "Y = matmul_wk Q SCALE W [BIAS]", "INT8 rows, weights of 1 to 8 bits (wk)",
 		     text_matmul_wk } },
 };
@@ -302,6 +305,7 @@ static void text_matmul_kq(struct graph_text *t, struct npu_tensor *out[])
 
 const struct npu_op npu_op_matmul_kq = {
 	.lower = lower_matmul_kq,
+	.dense_in = 1 << 1,
 	.texts = { { "Y = matmul_kq Q SCALE W [BIAS]", "INT8 rows, weights in GGUF's block types",
 		     text_matmul_kq } },
 };

@@ -62,6 +62,7 @@ static void text_quant_outliers(struct graph_text *t, struct npu_tensor *out[])
 
 const struct npu_op npu_op_quant_outliers = {
 	.lower = lower_quant_outliers,
+	.dense_out = 1 << 1 | 1 << 2,
 	.texts = { { "Q, SCALE, OUTLIERS = quant_outliers X",
 		     "INT8 rows, and a list of what they leave", text_quant_outliers } },
 };
@@ -143,6 +144,7 @@ static void text_add_outliers(struct graph_text *t, struct npu_tensor *out[])
 const struct npu_op npu_op_add_outliers = {
 	.lower = lower_add_outliers,
 	.in_place = 1 << 0,
+	.dense_in = 1 << 1,
 	.texts = { { "Y = add_outliers X OUTLIERS W", "X, a matmul with W, plus the outliers' part",
 		     text_add_outliers } },
 };
@@ -154,4 +156,5 @@ _Static_assert(offsetof(struct vnpu_cmd_add_outliers_wk, ldy) ==
 const struct npu_op npu_op_add_outliers_wk = {
 	.lower = lower_add_outliers_wk,
 	.in_place = 1 << 0,
+	.dense_in = 1 << 1,
 };

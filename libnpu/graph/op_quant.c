@@ -65,6 +65,7 @@ static void text_quant(struct graph_text *t, struct npu_tensor *out[])
 
 const struct npu_op npu_op_quant = {
 	.lower = lower_quant,
+	.dense_out = 1 << 1,
 	.texts = { { "Q, SCALE = quant X", "INT8 with a scale for each row", text_quant } },
 };
 
@@ -75,6 +76,7 @@ static void text_quant16(struct graph_text *t, struct npu_tensor *out[])
 
 const struct npu_op npu_op_quant16 = {
 	.lower = lower_quant,
+	.dense_out = 1 << 1,
 	.texts = { { "Q, SCALE = quant16 X",
 		     "nearly 16 bits, in two planes of INT8: twice the rows", text_quant16 } },
 };
@@ -113,6 +115,7 @@ static void text_quant_static(struct graph_text *t, struct npu_tensor *out[])
 
 const struct npu_op npu_op_quant_static = {
 	.lower = lower_quant_static,
+	.dense_out = 1 << 1,
 	.texts = { { "Q, SCALE = quant_static X S",
 		     "INT8 with the scale S for all rows; larger values are clamped",
 		     text_quant_static } },
@@ -152,5 +155,6 @@ static void text_dequant(struct graph_text *t, struct npu_tensor *out[])
 
 const struct npu_op npu_op_dequant = {
 	.lower = lower_dequant,
+	.dense_in = 1 << 1,
 	.texts = { { "Y = dequant Q SCALE", "Q times SCALE", text_dequant } },
 };

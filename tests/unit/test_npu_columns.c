@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Outputs that are columns of a wider matrix. */
+/* Inputs and outputs that are columns of a wider matrix. */
 #include <errno.h>
 
 #include <npu/vnpu_isa.h>
@@ -175,6 +175,87 @@ static void bad_columns_are_refused(void **state)
 	}
 }
 
+/* Each operator with an operand whose rows the device reads or writes one behind the other. */
+static struct npu_tensor *dense_reader(struct npu_graph *g, int kind, struct npu_tensor *t)
+{
+	struct npu_tensor *q = npu_graph_input(g, "q", NPU_S8, npu_tensor_rows(t), 64);
+	uint8_t bits[64];
+
+	memset(bits, 3, sizeof(bits));
+	switch (kind) {
+	case 0:
+		return npu_dequant(g, q, t);
+	case 1:
+		return npu_matmul_i8(g, q, t, npu_graph_weight(g, "w", NPU_W8_PANEL, 64, 64), NULL);
+	case 2:
+		return npu_matmul_w4(g, q, t, npu_graph_weight_w4(g, "w", 64, 64, 32), NULL);
+	case 3:
+		return npu_matmul_wk(g, q, t, npu_graph_weight_wk(g, "w", 64, 64, bits), NULL);
+	case 4:
+		return npu_matmul_kq(g, q, t, npu_graph_weight_kq(g, "w", VNPU_KQ_Q5_0, 64, 64),
+				     NULL);
+	default:
+		return npu_add_outliers(g, npu_graph_input(g, "x", NPU_F32, npu_tensor_rows(t), 64),
+					t,
+					kind == 5 ? npu_graph_weight(g, "w", NPU_W8_PANEL, 64, 64)
+						  : npu_graph_weight_wk(g, "w", 64, 64, bits));
+	}
+}
+
+static void scales_and_outliers_read_must_be_dense(void **state)
+{
+	struct npu_tensor *t;
+	struct npu_graph *g;
+	size_t bytes;
+	void *image;
+
+	/* As an input, an output before it is read, an output after that; one row is dense. */
+	for (int i = 0; i < 7 * 4; i++) {
+		uint32_t rows = i % 4 == 3 ? 1 : 4, cols = i / 4 < 5 ? 1 : 32;
+
+		g = npu_graph_create("g");
+		t = npu_graph_input_columns(g, "t", rows, cols,
+					    i % 4 == 1 || i % 4 == 2 ? cols : 40);
+		if (i % 4 == 1)
+			t = npu_graph_output_columns(g, "y", npu_silu(g, t), 40);
+		if (i % 4 == 2)
+			t = npu_silu(g, t);
+		assert_non_null(t);
+		assert_true((i % 4 >= 2) == (dense_reader(g, i / 4, t) != NULL));
+		if (i % 4 == 2)
+			assert_null(npu_graph_output_columns(g, "y", t, 40));
+		if (i % 4 < 3)
+			npu_fails(npu_graph_compile(g, &image, &bytes), -EINVAL, "must be dense");
+		npu_graph_free(g);
+	}
+}
+
+static void scales_and_outliers_written_must_be_dense(void **state)
+{
+	struct npu_tensor *x, *scale, *list = NULL, *t;
+	struct npu_graph *g;
+
+	for (int i = 0; i < 5 * 2; i++) {
+		g = npu_graph_create("g");
+		x = npu_graph_input(g, "x", NPU_F32, i / 5 || i % 5 == 1 ? 1 : 4, 64);
+		if (i % 5 == 0)
+			npu_quant(g, x, &scale);
+		else if (i % 5 == 1)
+			npu_quant16(g, x, &scale);
+		else if (i % 5 == 2)
+			npu_quant_static(g, x, npu_graph_input(g, "s", NPU_F32, 1, 1), &scale);
+		else
+			npu_quant_outliers(g, x, &scale, &list);
+		t = npu_graph_output_columns(g, "y", i % 5 == 4 ? list : scale, 40);
+		/* Two planes of one row have two scales. */
+		if (i / 5 && i % 5 != 1)
+			assert_non_null(t);
+		else if (t || !strstr(npu_error(), "must be dense"))
+			fail_msg("%d: %s", i, npu_error());
+		npu_graph_free(g);
+	}
+}
+
 #define with_device(name) cmocka_unit_test_setup_teardown(name, fixture_setup, fixture_teardown)
 
 int main(void)
@@ -183,6 +264,8 @@ int main(void)
 		with_device(two_graphs_compute_parts_of_one_result_bit_for_bit),
 		with_device(operators_read_an_output_whose_rows_are_apart),
 		cmocka_unit_test(bad_columns_are_refused),
+		cmocka_unit_test(scales_and_outliers_read_must_be_dense),
+		cmocka_unit_test(scales_and_outliers_written_must_be_dense),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
