@@ -272,6 +272,7 @@ struct npu_queue_options {
 /* Creates a queue. Its jobs run in order. */
 int npu_queue_create(struct npu_context *ctx, const struct npu_queue_options *opts,
 		     struct npu_queue **queue);
+/* Cancels its jobs in flight. Other threads may use and free its jobs meanwhile. */
 void npu_queue_free(struct npu_queue *queue);
 
 /* A point of a timeline syncobj, or (point 0) a binary syncobj. */

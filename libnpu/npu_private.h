@@ -52,13 +52,19 @@ struct npu_buffer {
 	void *data;
 };
 
+/* How long a program's jobs take; lives until the last of them has been waited for or forgotten. */
+struct npu_pace {
+	atomic_uint refs;
+	struct expect expect;
+};
+
 struct npu_program {
 	atomic_uint refs;
 	struct npu_context *ctx;
 	struct npu_image image;
 	struct npu_buffer *code; /* the relocated stream, then the constants */
 	size_t const_offset;
-	struct expect expect; /* how long its jobs take */
+	struct npu_pace *pace;
 };
 
 struct npu_job {
@@ -82,7 +88,7 @@ struct npu_job {
 
 struct npu_flight {
 	uint64_t seqno;
-	struct npu_program *prog; /* no reference: only compared while the job is in flight */
+	struct npu_pace *pace; /* NULL: learned already */
 	int64_t submitted_ns;
 	int64_t expected_ns; /* expected end of the job */
 };
@@ -91,7 +97,9 @@ struct npu_queue {
 	atomic_uint refs;
 	struct npu_context *ctx;
 	uint32_t id, depth;
-	bool dead;
+	/* For dead, status and trace: jobs of other threads look at them, during a release too. */
+	pthread_mutex_t lock;
+	bool dead; /* released, and the device does nothing for its jobs any more */
 	const struct drm_vnpu_queue_status *status;
 	uint64_t submitted;
 	_Atomic uint64_t done; /* highest job known to have ended */
@@ -119,8 +127,18 @@ struct npu_device *npu_device_get(struct npu_device *dev);
 struct npu_context *npu_context_get(struct npu_context *ctx);
 struct npu_buffer *npu_buffer_get(struct npu_buffer *buf);
 struct npu_program *npu_program_get(struct npu_program *prog);
+struct npu_pace *npu_pace_get(struct npu_pace *pace);
+void npu_pace_put(struct npu_pace *pace);
 struct npu_queue *npu_queue_get(struct npu_queue *queue);
 void npu_queue_put(struct npu_queue *queue);
+
+/* These three may be called while another thread uses or releases the queue. */
+/* The device is done with this job: it has ended, or the queue was released. */
+bool npu_queue_idle(struct npu_queue *queue, uint64_t seqno);
+/* The job has ended before the queue was released. */
+bool npu_queue_ended(struct npu_queue *queue, uint64_t seqno);
+/* Waits until the device is done with the job. */
+void npu_queue_drain(struct npu_queue *queue, uint64_t seqno);
 
 int npu_va_init(struct npu_va_range **list, uint64_t start, uint64_t size);
 /* First fit; 0 if there is no room. */

@@ -96,7 +96,7 @@ int npu_job_create(struct npu_program *prog, struct npu_job **out)
 
 bool npu_job_idle(const struct npu_job *job)
 {
-	return !job->queue || job->queue->dead || npu_queue_completed(job->queue) >= job->seqno;
+	return !job->queue || npu_queue_idle(job->queue, job->seqno);
 }
 
 void npu_job_free(struct npu_job *job)
@@ -104,10 +104,10 @@ void npu_job_free(struct npu_job *job)
 	if (!job)
 		return;
 	/* The device still reads the table; a job ends in bounded time. */
-	if (!npu_job_idle(job))
-		npu_queue_wait(job->queue, job->seqno, NPU_FOREVER, NPU_WAIT_DRIVER);
-	if (job->queue)
+	if (job->queue) {
+		npu_queue_drain(job->queue, job->seqno);
 		npu_queue_put(job->queue);
+	}
 	for (uint32_t i = 0; job->bound && i < job->prog->image.nr_symbols; i++)
 		npu_buffer_free(job->bound[i]);
 	npu_buffer_free(job->scratch);
@@ -209,7 +209,7 @@ static int npu_job_has_record(const struct npu_job *job)
 		return npu_fail(-EBUSY,
 				"job of %s: still running; wait for it before asking for its times",
 				name);
-	if (npu_queue_completed(job->queue) < job->seqno || !job->record->nr_cmds)
+	if (!npu_queue_ended(job->queue, job->seqno) || !job->record->nr_cmds)
 		return npu_fail(-ENODATA, "job of %s: it did not succeed, so that it has no times",
 				name);
 	return 0;

@@ -18,6 +18,18 @@ struct npu_program *npu_program_get(struct npu_program *prog)
 	return prog;
 }
 
+struct npu_pace *npu_pace_get(struct npu_pace *pace)
+{
+	atomic_fetch_add(&pace->refs, 1);
+	return pace;
+}
+
+void npu_pace_put(struct npu_pace *pace)
+{
+	if (pace && atomic_fetch_sub(&pace->refs, 1) == 1)
+		free(pace);
+}
+
 static int npu_program_make(struct npu_context *ctx, const void *image, size_t image_bytes,
 			    struct npu_program **out)
 {
@@ -28,9 +40,14 @@ static int npu_program_make(struct npu_context *ctx, const void *image, size_t i
 
 	*out = NULL;
 	prog = calloc(1, sizeof(*prog));
-	if (!prog)
+	if (prog)
+		prog->pace = calloc(1, sizeof(*prog->pace));
+	if (!prog || !prog->pace) {
+		free(prog);
 		return npu_fail(-ENOMEM, "program: out of memory");
+	}
 	atomic_init(&prog->refs, 1);
+	atomic_init(&prog->pace->refs, 1);
 	prog->ctx = npu_context_get(ctx);
 	img = &prog->image;
 	ret = npu_image_parse(image, image_bytes, img);
@@ -87,6 +104,7 @@ void npu_program_free(struct npu_program *prog)
 		return;
 	npu_buffer_free(prog->code);
 	npu_image_release(&prog->image);
+	npu_pace_put(prog->pace);
 	npu_context_free(prog->ctx);
 	free(prog);
 }

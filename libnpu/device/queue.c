@@ -46,7 +46,47 @@ void npu_queue_put(struct npu_queue *queue)
 	if (atomic_fetch_sub(&queue->refs, 1) != 1)
 		return;
 	npu_context_free(queue->ctx);
+	pthread_mutex_destroy(&queue->lock);
 	free(queue);
+}
+
+bool npu_queue_ended(struct npu_queue *queue, uint64_t seqno)
+{
+	bool ended;
+
+	pthread_mutex_lock(&queue->lock);
+	ended = npu_queue_completed(queue) >= seqno;
+	pthread_mutex_unlock(&queue->lock);
+	return ended;
+}
+
+bool npu_queue_idle(struct npu_queue *queue, uint64_t seqno)
+{
+	bool idle;
+
+	pthread_mutex_lock(&queue->lock);
+	idle = queue->dead || npu_queue_completed(queue) >= seqno;
+	pthread_mutex_unlock(&queue->lock);
+	return idle;
+}
+
+/*
+ * If the queue is released before the driver sees the call, the call fails or waits for a job of a
+ * later queue with this id, and ends in bounded time as well.
+ */
+void npu_queue_drain(struct npu_queue *queue, uint64_t seqno)
+{
+	struct npu_device *dev = queue->ctx->dev;
+	struct drm_vnpu_wait wait = {
+		.queue_id = queue->id,
+		.seqno = seqno,
+		.timeout_ns = INT64_MAX,
+	};
+
+	if (npu_queue_idle(queue, seqno))
+		return;
+	atomic_fetch_add_explicit(&dev->waits, 1, memory_order_relaxed);
+	transport_ioctl(dev->t, DRM_IOCTL_VNPU_WAIT, &wait);
 }
 
 static int npu_queue_open(struct npu_queue *queue, enum npu_priority priority)
@@ -118,6 +158,7 @@ static int npu_queue_make(struct npu_context *ctx, const struct npu_queue_option
 	if (!queue)
 		return npu_fail(-ENOMEM, "queue: out of memory");
 	atomic_init(&queue->refs, 1);
+	pthread_mutex_init(&queue->lock, NULL);
 	queue->ctx = npu_context_get(ctx);
 	queue->depth = opts && opts->depth	 ? opts->depth
 		       : max < NPU_DEFAULT_DEPTH ? max
@@ -146,25 +187,33 @@ int npu_queue_create(struct npu_context *ctx, const struct npu_queue_options *op
 	return ret;
 }
 
-void npu_queue_free(struct npu_queue *queue)
+/* Ends the queue's jobs. The status page goes away with it. */
+static void npu_queue_destroy(struct npu_queue *queue)
 {
-	struct drm_vnpu_queue_destroy destroy = { 0 };
-	int64_t start_ns = npu_trace_begin();
-	struct transport *t;
+	struct drm_vnpu_queue_destroy destroy = { .queue_id = queue->id };
+	struct transport *t = queue->ctx->dev->t;
 
-	if (!queue)
-		return;
-	t = queue->ctx->dev->t;
+	pthread_mutex_lock(&queue->lock);
 	/* Jobs may still ask whether they are done. */
 	atomic_store(&queue->done, npu_queue_completed(queue));
-	destroy.queue_id = queue->id;
-	/* The status page goes away with the queue. */
 	npu_trace_queue_free(queue->trace);
 	queue->trace = NULL;
 	transport_ioctl(t, DRM_IOCTL_VNPU_QUEUE_DESTROY, &destroy);
 	queue->dead = true;
 	t->ops->unmap(t, (void *)queue->status, NPU_PAGE);
 	queue->status = NULL;
+	pthread_mutex_unlock(&queue->lock);
+}
+
+void npu_queue_free(struct npu_queue *queue)
+{
+	int64_t start_ns = npu_trace_begin();
+
+	if (!queue)
+		return;
+	npu_queue_destroy(queue);
+	for (unsigned int i = 0; i < NPU_QUEUE_HISTORY; i++)
+		npu_pace_put(queue->history[i].pace);
 	npu_buffer_free(queue->scratch);
 	queue->scratch = NULL;
 	if (start_ns)
@@ -207,14 +256,15 @@ static void npu_queue_note_flight(struct npu_queue *queue, struct npu_job *job, 
 {
 	struct npu_flight *f = &queue->history[seqno % NPU_QUEUE_HISTORY];
 	struct npu_flight *prev = &queue->history[(seqno - 1) % NPU_QUEUE_HISTORY];
-	int64_t run_ns = expect_ns(&job->prog->expect), start = now;
+	int64_t run_ns = expect_ns(&job->prog->pace->expect), start = now;
 
 	if (prev->seqno == seqno - 1 && atomic_load(&queue->done) < prev->seqno &&
 	    prev->expected_ns > start)
 		start = prev->expected_ns;
+	npu_pace_put(f->pace);
 	*f = (struct npu_flight){
 		.seqno = seqno,
-		.prog = job->prog,
+		.pace = npu_pace_get(job->prog->pace),
 		.submitted_ns = now,
 		.expected_ns = run_ns ? start + run_ns : 0,
 	};
@@ -437,12 +487,13 @@ static void npu_queue_learn(struct npu_queue *queue, uint64_t seqno, enum npu_no
 	struct npu_flight *f = &queue->history[seqno % NPU_QUEUE_HISTORY];
 	int64_t now = npu_now_ns(), start = f->submitted_ns;
 
-	if (f->seqno == seqno && f->prog && notice != NPU_NOTICE_STALE) {
+	if (f->seqno == seqno && f->pace && notice != NPU_NOTICE_STALE) {
 		if (queue->last_done_ns > start)
 			start = queue->last_done_ns;
-		expect_learn(&f->prog->expect, now - start, notice == NPU_NOTICE_OVERSLEPT);
+		expect_learn(&f->pace->expect, now - start, notice == NPU_NOTICE_OVERSLEPT);
 		sleeps_forget(&queue->sleeps, now - start);
-		f->prog = NULL;
+		npu_pace_put(f->pace);
+		f->pace = NULL;
 	}
 	queue->last_done_ns = now;
 	npu_queue_known(queue, seqno);
@@ -465,8 +516,8 @@ static bool npu_queue_sleep(struct npu_queue *queue, const struct npu_flight *f,
 	int64_t sleep_ns = 0, start_ns;
 	struct timespec ts;
 
-	if (f->prog)
-		sleep_ns = expect_sleep_ns(&f->prog->expect, &queue->sleeps, now - f->submitted_ns);
+	if (f->pace)
+		sleep_ns = expect_sleep_ns(&f->pace->expect, &queue->sleeps, now - f->submitted_ns);
 	if (!sleep_ns || now + sleep_ns >= deadline)
 		return false;
 	ts.tv_sec = (now + sleep_ns) / 1000000000;
@@ -586,9 +637,6 @@ static int npu_queue_wait_job(struct npu_queue *queue, uint64_t seqno, int64_t t
 	enum npu_notice notice;
 	int ret;
 
-	if (queue->dead)
-		return npu_fail(-ECANCELED, "job %llu: its queue was freed",
-				(unsigned long long)seqno);
 	if (!seqno || seqno > queue->submitted)
 		return npu_fail(-EINVAL, "wait: job %llu was not submitted; the last one is %llu",
 				(unsigned long long)seqno, (unsigned long long)queue->submitted);
@@ -597,7 +645,6 @@ static int npu_queue_wait_job(struct npu_queue *queue, uint64_t seqno, int64_t t
 		npu_trace_look_started(queue->trace);
 	wait.timeout_ns = npu_deadline_ns(timeout_ns);
 	notice = npu_queue_look(queue) < seqno ? NPU_NOTICE_FRESH : NPU_NOTICE_STALE;
-	/* The program of a stale job may have been freed. */
 	if (mode == NPU_WAIT_FAST && (notice == NPU_NOTICE_STALE ||
 				      npu_queue_poll(queue, seqno, wait.timeout_ns, &notice))) {
 		npu_queue_learn(queue, seqno, notice);
