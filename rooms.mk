@@ -47,7 +47,7 @@ NPU_ROOMS := libnpu libnpu/device libnpu/graph libnpu/sim libnpu/trace
 ROOMS += $(NPU_ROOMS) libnpu/inside
 libnpu_public := npu.h npu_graph.h npu_json.h
 libnpu/inside_folder := libnpu
-libnpu/inside_public := npu_fail.h npu_private.h
+libnpu/inside_public := npu_fail.h npu_fd.h npu_private.h
 
 libnpu/graph_public := image.h
 libnpu/graph_uses := libnpu libnpu/inside isa soc uapi/npu

@@ -27,7 +27,7 @@
  * - NPU_LOG=ioctl writes one decoded line per device call to stderr, or to the file NPU_LOG_FILE.
  * - NPU_TRACE=FILE appends calls, waits, jobs and memory with their times to FILE, as events in
  *   Chrome's trace format (docs/tracing.md; npu-trace(1) sets it for a program). If FILE cannot be
- *   written, the program continues without a trace.
+ *   written, or is no regular file, the program continues without a trace.
  *
  * Threads: different threads may use different objects at once; only one thread at a time may use a
  * given queue, job or graph. Ownership: an object holds a reference to what it was created from (a

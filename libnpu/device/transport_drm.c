@@ -19,6 +19,7 @@
 #include <npu/vnpu_isa.h>
 
 #include "npu_fail.h"
+#include "npu_fd.h"
 #include "transport.h"
 
 #define ACCEL_DIR "/dev/accel"
@@ -98,7 +99,7 @@ static int drm_open_node(const char *path, int *fd, enum drm_verdict *verdict)
 	char group[64];
 	int err;
 
-	*fd = open(path, O_RDWR | O_CLOEXEC);
+	*fd = npu_fd_keep(open(path, O_RDWR | O_CLOEXEC));
 	if (*fd >= 0)
 		return 0;
 	err = errno;

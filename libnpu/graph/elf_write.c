@@ -15,6 +15,7 @@
 
 #include "image.h"
 #include "npu_fail.h"
+#include "npu_fd.h"
 
 struct elf_strings {
 	char *data;
@@ -318,7 +319,7 @@ int npu_image_write(const struct npu_image *img, const struct npu_image_reloc *r
 		    uint32_t nr_relocs, void **file, size_t *bytes)
 {
 	struct elf_writer w = { .img = img };
-	int fd = memfd_create("npu-image", MFD_CLOEXEC), ret;
+	int fd = npu_fd_keep(memfd_create("npu-image", MFD_CLOEXEC)), ret;
 
 	if (fd < 0)
 		return npu_fail(-errno, "graph %s: memfd_create: %s", img->note.name,

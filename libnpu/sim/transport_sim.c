@@ -15,6 +15,7 @@
 
 #include "cpus.h"
 #include "npu_fail.h"
+#include "npu_fd.h"
 #include "sim.h"
 
 /* ---- what all parts share ---- */
@@ -349,7 +350,7 @@ static int sim_open_memory(struct sim *sim)
 {
 	size_t status_bytes = (size_t)SIM_NR_QUEUES * SIM_PAGE;
 
-	sim->memfd = memfd_create("vnpu-sim", MFD_CLOEXEC);
+	sim->memfd = npu_fd_keep(memfd_create("vnpu-sim", MFD_CLOEXEC));
 	if (sim->memfd < 0)
 		return npu_fail(-errno, "sim: memfd_create: %s", strerror(errno));
 	if (ftruncate(sim->memfd, (off_t)status_bytes))

@@ -18,6 +18,7 @@
 
 #include <drm/vnpu_accel.h>
 
+#include "npu_fd.h"
 #include "npu_json.h"
 #include "npu_private.h"
 #include "trace.h"
@@ -244,34 +245,51 @@ static void trace_fork_child(void)
 }
 
 /* The first process to open the file begins the array. */
-static int trace_open(const char *path)
+static const char *trace_begin_file(void)
 {
-	struct stat st;
-	int err = 0;
+	const char *why = NULL;
 
-	trace.fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
-	if (trace.fd < 0)
-		return errno;
+	if (fstat(trace.fd, &trace.file))
+		return strerror(errno);
+	/* The program would stop where nobody reads a pipe, or be killed where its reader ends. */
+	if (!S_ISREG(trace.file.st_mode))
+		return "not a regular file";
 	flock(trace.fd, LOCK_EX);
-	if (fstat(trace.fd, &st) || (!st.st_size && write(trace.fd, "[\n", 2) != 2))
-		err = errno;
+	if (fstat(trace.fd, &trace.file) || (!trace.file.st_size && write(trace.fd, "[\n", 2) != 2))
+		why = strerror(errno);
 	flock(trace.fd, LOCK_UN);
-	trace.file = st;
-	return err;
+	return why;
+}
+
+/* NULL, or why there is no trace. */
+static const char *trace_open(const char *path)
+{
+	const char *why;
+
+	trace.path = strdup(path);
+	if (!trace.path)
+		return strerror(ENOMEM);
+	trace.fd = npu_fd_keep(open(
+		path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, 0666));
+	if (trace.fd < 0)
+		return strerror(errno);
+	why = trace_begin_file();
+	if (why) {
+		close(trace.fd);
+		trace.fd = -1;
+	}
+	return why;
 }
 
 static void trace_init_once(void)
 {
-	const char *path = getenv("NPU_TRACE");
-	int err;
+	const char *path = getenv("NPU_TRACE"), *why;
 
 	if (!path || !*path)
 		return;
-	trace.path = strdup(path);
-	err = trace.path ? trace_open(path) : ENOMEM;
-	if (err) {
-		fprintf(stderr, "libnpu: NPU_TRACE=%s: %s; there will be no trace\n", path,
-			strerror(err));
+	why = trace_open(path);
+	if (why) {
+		fprintf(stderr, "libnpu: NPU_TRACE=%s: %s; there will be no trace\n", path, why);
 		return;
 	}
 	trace.pid = getpid();

@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: MIT
 /* NPU_LOG=ioctl: wraps a transport and writes a line per device call. Unused without NPU_LOG. */
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "log_decode.h"
 #include "npu_fail.h"
+#include "npu_fd.h"
 #include "transport.h"
 
 struct log_transport {
@@ -110,6 +113,19 @@ static const struct transport_ops log_transport_ops = {
 	.close = log_transport_close,
 };
 
+static FILE *log_open(const char *path)
+{
+	int fd = npu_fd_keep(open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666)), err;
+	FILE *out = fd >= 0 ? fdopen(fd, "a") : NULL;
+
+	if (!out && fd >= 0) {
+		err = errno;
+		close(fd);
+		errno = err;
+	}
+	return out;
+}
+
 int transport_log_wrap(struct transport *t, struct transport **out)
 {
 	const char *what = getenv("NPU_LOG"), *file = getenv("NPU_LOG_FILE");
@@ -127,7 +143,7 @@ int transport_log_wrap(struct transport *t, struct transport **out)
 	log->inner = t;
 	log->out = stderr;
 	if (file && *file) {
-		log->out = fopen(file, "ae");
+		log->out = log_open(file);
 		if (!log->out) {
 			int err = errno;
 

@@ -460,6 +460,64 @@ static void a_descriptor_reused_for_another_file_is_not_written(void **state)
 	assert_int_equal(st.st_size, 0);
 }
 
+static void no_trace_in_a_pipe(void)
+{
+	void *state;
+
+	alarm(60);
+	if (!freopen("/dev/null", "w", stderr))
+		exit(1);
+	fixture_setup(&state);
+	fixture_teardown(&state);
+}
+
+/* Opening it for writing would wait for a reader, and a write after its reader's end be fatal. */
+static void a_pipe_is_refused_and_the_program_goes_on(void **state)
+{
+	int reader;
+	char c;
+
+	unlink(path);
+	assert_int_equal(mkfifo(path, 0600), 0);
+	assert_int_equal(run_traced(no_trace_in_a_pipe), 0);
+	reader = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+	assert_true(reader >= 0);
+	assert_int_equal(run_traced(no_trace_in_a_pipe), 0);
+	assert_int_equal(read(reader, &c, 1), 0);
+	close(reader);
+}
+
+static void no_stream_is_open(void)
+{
+	char log[300];
+	void *state;
+
+	snprintf(log, sizeof(log), "%s.log", path);
+	setenv("NPU_LOG", "ioctl", 1);
+	setenv("NPU_LOG_FILE", log, 1);
+	for (int fd = 0; fd < 3; fd++)
+		close(fd);
+	fixture_setup(&state);
+	for (int fd = 0; fd < 3; fd++)
+		if (fcntl(fd, F_GETFD) >= 0)
+			_exit(10 + fd);
+	fixture_teardown(&state);
+	_exit(0);
+}
+
+/* What the program prints would go into the device's memory, the trace or the log. */
+static void no_file_of_the_library_becomes_a_standard_stream(void **state)
+{
+	char log[300];
+	struct stat st;
+
+	assert_int_equal(run_traced(no_stream_is_open), 0);
+	snprintf(log, sizeof(log), "%s.log", path);
+	assert_int_equal(stat(log, &st), 0);
+	unlink(log);
+	assert_true(st.st_size > 0);
+}
+
 static void text_becomes_json(void **state)
 {
 	static const char *const pairs[][2] = {
@@ -503,6 +561,10 @@ int main(void)
 		cmocka_unit_test_setup_teardown(a_write_that_fails_ends_the_trace_and_nothing_else,
 						setup, teardown),
 		cmocka_unit_test_setup_teardown(a_descriptor_reused_for_another_file_is_not_written,
+						setup, teardown),
+		cmocka_unit_test_setup_teardown(a_pipe_is_refused_and_the_program_goes_on, setup,
+						teardown),
+		cmocka_unit_test_setup_teardown(no_file_of_the_library_becomes_a_standard_stream,
 						setup, teardown),
 		cmocka_unit_test(text_becomes_json),
 	};
