@@ -20,8 +20,8 @@
  * docs/elf.md has the format byte for byte.
  *
  * An error while building a graph is kept for npu_graph_compile(), which reports the first one: an
- * operator with an operand of a wrong shape returns NULL, and so does one with a NULL operand, or
- * an input of a NULL graph. Tensors belong to their graph.
+ * operator with an operand of a wrong shape returns NULL, and so does one with a NULL operand. With
+ * a NULL graph functions return NULL or -EINVAL. Tensors belong to their graph.
  */
 #ifndef NPU_GRAPH_H
 #define NPU_GRAPH_H

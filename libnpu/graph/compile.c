@@ -139,8 +139,11 @@ static int compile_shapes(struct npu_graph *g, struct npu_image *img, struct low
 int npu_graph_predict(struct npu_graph *g, const char *name)
 {
 	struct soc *p = NULL;
-	int ret = name ? npu_profile_load(name, &p) : 0;
+	int ret;
 
+	if (!g)
+		return npu_fail(-EINVAL, "predict: no graph");
+	ret = name ? npu_profile_load(name, &p) : 0;
 	if (ret)
 		return ret;
 	soc_free(g->soc);
@@ -169,10 +172,13 @@ int npu_graph_compile(struct npu_graph *g, void **image, size_t *image_bytes)
 {
 	struct lower_out o = { 0 };
 	struct npu_image img = { 0 };
-	int ret = g->err;
+	int ret;
 
 	*image = NULL;
 	*image_bytes = 0;
+	if (!g)
+		return npu_fail(-EINVAL, "compile: no graph");
+	ret = g->err;
 	if (!ret)
 		ret = schedule_plan(g);
 	if (!ret)

@@ -15,8 +15,15 @@ const char *const npu_dtype_names[NPU_NR_DTYPES] = { "f32", "s8", "w8",	 "f16", 
 
 int graph_fail(struct npu_graph *g, int err, const char *fmt, ...)
 {
+	char why[sizeof(g->why)];
 	va_list ap;
 
+	if (!g) {
+		va_start(ap, fmt);
+		vsnprintf(why, sizeof(why), fmt, ap);
+		va_end(ap);
+		return npu_fail(err, "no graph: %s", why);
+	}
 	if (!g->err) {
 		g->err = err;
 		va_start(ap, fmt);
@@ -386,6 +393,8 @@ struct npu_tensor *npu_graph_output_columns(struct npu_graph *g, const char *nam
 
 int npu_graph_param(struct npu_graph *g, const char *name)
 {
+	if (!g)
+		return npu_fail(-EINVAL, "param '%s': no graph", name ? name : "");
 	if (!graph_name_ok(g, name, "param"))
 		return -EINVAL;
 	for (uint32_t i = 0; i < g->nr_params; i++)

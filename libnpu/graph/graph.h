@@ -82,7 +82,7 @@ struct npu_graph {
 	uint64_t scratch_bytes;
 };
 
-/* Remembers the first error. Returns @err. */
+/* Remembers the first error; @g NULL: it is npu_error()'s alone. Returns @err. */
 int graph_fail(struct npu_graph *g, int err, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 /* @group: of NPU_W4_PANEL, the type of NPU_KQ_PANEL, else 0. @bits: of NPU_WK_PANEL, else NULL. */

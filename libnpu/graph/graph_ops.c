@@ -4,6 +4,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "npu_fail.h"
 #include "op.h"
 
 const char *tensor_name(const struct npu_tensor *t)
@@ -147,6 +148,8 @@ int npu_sleep(struct npu_graph *g, uint64_t duration_ns)
 			       .duration_ns = duration_ns,
 			       .param = NPU_NO_PARAM };
 
+	if (!g)
+		return npu_fail(-EINVAL, "sleep: no graph");
 	if (duration_ns > 60000000000ull)
 		return graph_fail(g, -EINVAL, "sleep: %llu ns, at most 60 s",
 				  (unsigned long long)duration_ns);

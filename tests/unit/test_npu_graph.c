@@ -655,6 +655,37 @@ static void a_tensor_that_failed_is_empty(void **state)
 	npu_graph_free(g);
 }
 
+/* As where npu_graph_create() had no memory and the program looks only at the last result. */
+static void without_a_graph_every_function_fails(void **state)
+{
+	struct npu_graph *g = npu_graph_create("other");
+	struct npu_tensor *x = npu_graph_input(g, "x", NPU_F32, 1, 4), *scale;
+	size_t bytes = 1;
+	void *image = &bytes;
+
+	assert_null(npu_graph_input(NULL, "x", NPU_F32, 1, 4));
+	assert_non_null(strstr(npu_error(), "no graph"));
+	assert_null(npu_add(NULL, NULL, NULL));
+	assert_non_null(strstr(npu_error(), "no graph: add: an operand is missing"));
+	assert_null(npu_add(NULL, x, x));
+	assert_non_null(strstr(npu_error(), "of another graph"));
+	assert_null(npu_quant(NULL, NULL, &scale));
+	assert_null(npu_rmsnorm(NULL, NULL, NULL, 0));
+	assert_null(npu_matmul_permute(NULL, NULL));
+	assert_null(npu_attn_mask(NULL, NULL, NULL, NULL, 1, 1, 1, NPU_NO_PARAM,
+				  &(struct npu_attn_options){ 0 }));
+	assert_int_equal(npu_store_rows(NULL, NULL, NULL, 0), -EINVAL);
+	assert_null(npu_graph_output(NULL, "y", NULL));
+	assert_null(npu_graph_output(NULL, "y", x));
+	assert_null(npu_graph_output_columns(NULL, "y", x, 8));
+	npu_fails(npu_sleep(NULL, 1), -EINVAL, "no graph");
+	npu_fails(npu_graph_param(NULL, "p"), -EINVAL, "no graph");
+	npu_fails(npu_graph_predict(NULL, NULL), -EINVAL, "no graph");
+	npu_fails(npu_graph_compile(NULL, &image, &bytes), -EINVAL, "no graph");
+	assert_true(!image && !bytes);
+	npu_graph_free(g);
+}
+
 #define with_device(name) cmocka_unit_test_setup_teardown(name, fixture_setup, fixture_teardown)
 
 int main(void)
@@ -669,6 +700,7 @@ int main(void)
 		cmocka_unit_test(a_sleep_separates_earlier_from_later_operators),
 		cmocka_unit_test(macs_and_bytes_are_counted_exactly),
 		cmocka_unit_test(a_tensor_that_failed_is_empty),
+		cmocka_unit_test(without_a_graph_every_function_fails),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
