@@ -145,7 +145,7 @@ static void *destroy_queue(void *arg)
 	return NULL;
 }
 
-/* Submits as many jobs as the queue holds, each with other work behind it. */
+/* More jobs than one section ends, so that the queue's end takes several. */
 static void fill_queue(int fd, uint32_t ctx, uint32_t queue, uint32_t nr)
 {
 	for (uint32_t i = 0; i < nr; i++)
