@@ -115,7 +115,7 @@ room-compile: $(O)/include/made
 # A SIMD file is compiled for its instruction set and called only on hosts that have it; for another machine it is empty.
 MACHINE := $(firstword $(subst -, ,$(shell $(CC) -dumpmachine)))
 ifeq ($(MACHINE),x86_64)
-$(O)/obj/%_avx2.o: ISA := -mavx2 -mfma -mf16c
+$(O)/obj/%_avx2.o $(O)/obj/%_vex.o $(O)/obj/%_evex.o: ISA := -mavx2 -mfma -mf16c
 # Cores before Ice Lake decode branches again that cross a 32-byte boundary, so their alignment would change the speed.
 PLACED := -falign-functions=64 -Wa,-mbranches-within-32B-boundaries
 AVX512 := -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512vnni -mavx2 -mfma -mf16c $(PLACED)

@@ -66,8 +66,7 @@ static const char usage[] =
 	"\n"
 	"  --name NAME       name that clients see (vnpu-sim)\n"
 	"  --threads N       workers (one per CPU that the process may use: affinity, quota)\n"
-	"  --isa ISA         auto, generic, avx2, avx512-vnni, avx512-amx, neon-dotprod or "
-	"neon-i8mm (auto: the best)\n"
+	"  --isa ISA         auto, " FW_ISA_NAMES " (auto: the best)\n"
 	"  --spin-us N       time to poll for work before sleeping (50; 0: none)\n"
 	"  --profile NAME    SoC whose NPU is modelled for device times: a name in share/profiles, "
 	"or a file (sd8gen3)\n"
@@ -171,21 +170,10 @@ static int parse_size(const char *option, const char *s, uint64_t *value)
 
 static int parse_isa(const char *s, enum fw_isa *isa)
 {
-	/* In the order of enum fw_isa. */
-	static const char *const names[] = { "auto",	    "generic",	  "avx2",
-					     "avx512-vnni", "avx512-amx", "neon-dotprod",
-					     "neon-i8mm" };
-	unsigned int i;
-
-	for (i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
-		if (!strcmp(s, names[i])) {
-			*isa = i;
-			return 0;
-		}
-	}
-	fail("--isa %s: auto, generic, avx2, avx512-vnni, avx512-amx, neon-dotprod and neon-i8mm "
-	     "are known",
-	     s);
+	*isa = fw_isa_find(s);
+	if (*isa != FW_ISA_AUTO || !strcmp(s, "auto"))
+		return 0;
+	fail("--isa %s: not known: auto, " FW_ISA_NAMES, s);
 	return 2;
 }
 

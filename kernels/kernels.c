@@ -32,6 +32,10 @@ const struct fw_kernels *fw_kernels_get(enum fw_isa isa)
 #if defined(__x86_64__)
 	bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
 		    __builtin_cpu_supports("f16c");
+	/* vpdpbusd of 256 bits has an encoding of its own where there is no AVX-512. */
+	bool vex = avx2 && __builtin_cpu_supports("avxvnni");
+	bool evex =
+		avx2 && __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512vnni");
 	bool avx512 = avx2 && __builtin_cpu_supports("avx512f") &&
 		      __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&
 		      __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vnni");
@@ -40,6 +44,8 @@ const struct fw_kernels *fw_kernels_get(enum fw_isa isa)
 		return &fw_kernels_amx;
 	if (avx512 && (isa == FW_ISA_AUTO || isa == FW_ISA_AVX512_VNNI))
 		return &fw_kernels_avx512;
+	if ((vex || evex) && (isa == FW_ISA_AUTO || isa == FW_ISA_AVX_VNNI))
+		return vex ? &fw_kernels_vnni_vex : &fw_kernels_vnni_evex;
 	if (avx2 && (isa == FW_ISA_AUTO || isa == FW_ISA_AVX2))
 		return &fw_kernels_avx2;
 #elif defined(__aarch64__)
@@ -59,6 +65,19 @@ const char *fw_isa_name(enum fw_isa isa)
 	const struct fw_kernels *k = fw_kernels_get(isa);
 
 	return k ? k->name : NULL;
+}
+
+enum fw_isa fw_isa_find(const char *name)
+{
+	/* In the order of enum fw_isa. */
+	static const char *const names[] = { "generic",	    "avx2",	  "avx-vnni",
+					     "avx512-vnni", "avx512-amx", "neon-dotprod",
+					     "neon-i8mm" };
+
+	for (unsigned int i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+		if (!strcmp(name, names[i]))
+			return FW_ISA_GENERIC + i;
+	return FW_ISA_AUTO;
 }
 
 float fw_f16_to_f32(uint16_t h)

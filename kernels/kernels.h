@@ -24,6 +24,7 @@ enum fw_isa {
 	FW_ISA_AUTO = 0,
 	FW_ISA_GENERIC,
 	FW_ISA_AVX2,
+	FW_ISA_AVX_VNNI,
 	FW_ISA_AVX512_VNNI,
 	FW_ISA_AVX512_AMX,
 	FW_ISA_NEON_DOTPROD,
@@ -247,6 +248,8 @@ struct fw_kernels {
 
 extern const struct fw_kernels fw_kernels_generic;
 extern const struct fw_kernels fw_kernels_avx2;
+extern const struct fw_kernels fw_kernels_vnni_vex;
+extern const struct fw_kernels fw_kernels_vnni_evex;
 extern const struct fw_kernels fw_kernels_avx512;
 extern const struct fw_kernels fw_kernels_amx;
 extern const struct fw_kernels fw_kernels_neon_dotprod;
@@ -257,9 +260,13 @@ extern const struct fw_kernels fw_kernels_neon_i8mm;
  * exist may run them too.
  */
 const struct fw_kernels *fw_kernels_get(enum fw_isa isa);
-/* "avx512-amx", "avx512-vnni", "avx2", "neon-i8mm", "neon-dotprod" or "generic": the name of @isa
- * (AUTO: the best) on this host; NULL if the host cannot run it. */
+/* The name of @isa (AUTO: the best) on this host, one of FW_ISA_NAMES; NULL if the host cannot run
+ * it. */
 const char *fw_isa_name(enum fw_isa isa);
+/* What users call instruction sets. */
+#define FW_ISA_NAMES "generic, avx2, avx-vnni, avx512-vnni, avx512-amx, neon-dotprod or neon-i8mm"
+/* The instruction set called @name, or FW_ISA_AUTO if there is none. */
+enum fw_isa fw_isa_find(const char *name);
 
 /* IEEE binary16, ties to even. */
 float fw_f16_to_f32(uint16_t h);

@@ -441,31 +441,14 @@ static void *sim_core_main(void *arg)
 
 static int sim_port_isa(const char *name, enum fw_isa *isa)
 {
-	static const enum fw_isa all[] = { FW_ISA_GENERIC,	FW_ISA_AVX2,
-					   FW_ISA_AVX512_VNNI,	FW_ISA_AVX512_AMX,
-					   FW_ISA_NEON_DOTPROD, FW_ISA_NEON_I8MM };
-	static const char *const names[] = { "generic",	   "avx2",	   "avx512-vnni",
-					     "avx512-amx", "neon-dotprod", "neon-i8mm" };
-
-	*isa = FW_ISA_AUTO;
-	if (!name)
-		return 0;
-	for (unsigned int i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
-		if (strcmp(name, names[i]))
-			continue;
-		*isa = all[i];
-		if (!fw_isa_name(all[i]))
-			return npu_fail(
-				-EOPNOTSUPP,
+	*isa = name ? fw_isa_find(name) : FW_ISA_AUTO;
+	if (name && *isa == FW_ISA_AUTO)
+		return npu_fail(-EINVAL, "sim: isa '%s' is not known: " FW_ISA_NAMES, name);
+	if (!fw_isa_name(*isa))
+		return npu_fail(-EOPNOTSUPP,
 				"sim: this host has no %s; leave isa out for the best it has",
 				name);
-		return 0;
-	}
-	return npu_fail(
-		-EINVAL,
-		"sim: isa '%s' is not known: generic, avx2, avx512-vnni, avx512-amx, neon-dotprod "
-		"or neon-i8mm",
-		name);
+	return 0;
 }
 
 int sim_port_start(struct sim *sim, const struct sim_options *opts)

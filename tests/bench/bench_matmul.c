@@ -614,10 +614,10 @@ static bool parse_shape(const char *text, struct shape *s)
 
 int main(int argc, char **argv)
 {
-	static const enum fw_isa isas[] = {
-		FW_ISA_AVX512_AMX, FW_ISA_AVX512_VNNI,	FW_ISA_AVX2,
-		FW_ISA_NEON_I8MM,  FW_ISA_NEON_DOTPROD, FW_ISA_GENERIC
-	};
+	static const enum fw_isa isas[] = { FW_ISA_AVX512_AMX, FW_ISA_AVX512_VNNI,
+					    FW_ISA_AVX_VNNI,   FW_ISA_AVX2,
+					    FW_ISA_NEON_I8MM,  FW_ISA_NEON_DOTPROD,
+					    FW_ISA_GENERIC };
 	double limit = 0.3, (*peak)(double) = NULL;
 	const char *isa = NULL;
 	struct shape shape, *one = NULL;

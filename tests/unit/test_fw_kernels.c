@@ -624,6 +624,14 @@ static void unknown_isa_is_refused(void **state)
 	assert_null(fw_isa_name((enum fw_isa)99));
 	assert_string_equal(fw_isa_name(FW_ISA_GENERIC), "generic");
 	assert_non_null(fw_isa_name(FW_ISA_AUTO));
+	assert_int_equal(fw_isa_find("avx512"), FW_ISA_AUTO);
+}
+
+static void every_set_is_found_by_its_name(void **state)
+{
+	for (int isa = FW_ISA_GENERIC; isa <= FW_ISA_NEON_I8MM; isa++)
+		if (fw_isa_name(isa))
+			assert_int_equal(fw_isa_find(fw_isa_name(isa)), isa);
 }
 
 int main(void)
@@ -647,6 +655,7 @@ int main(void)
 		cmocka_unit_test(rope_rotates_pairs_by_the_angle),
 		cmocka_unit_test(rope_has_the_same_bits_on_every_isa),
 		cmocka_unit_test(unknown_isa_is_refused),
+		cmocka_unit_test(every_set_is_found_by_its_name),
 	};
 
 	find_sets();

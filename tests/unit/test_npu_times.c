@@ -211,8 +211,10 @@ static struct npu_job_times times_on(struct npu_device *dev)
 
 static void device_times_depend_on_the_profile_and_on_nothing_of_the_host(void **state)
 {
-	static const char *const isas[] = { NULL,	  "generic",	  "avx2",     "avx512-vnni",
-					    "avx512-amx", "neon-dotprod", "neon-i8mm" };
+	static const char *const isas[] = {
+		NULL,	       "generic",    "avx2",	     "avx-vnni",
+		"avx512-vnni", "avx512-amx", "neon-dotprod", "neon-i8mm"
+	};
 	struct npu_job_times first = times_on(open_sim("sd8gen3", 0, NULL)), t;
 
 	assert_true(first.device_ns > 0);
