@@ -93,28 +93,22 @@ KQ_INLINE void kq_end(const struct vnpu_kq_form f, const struct kq_block *b, __m
 	_mm256_store_ps(c + n, y);
 }
 
-/* The sums of the groups of a block of @rows rows. */
-static inline void kq_sums(int16_t (*sum)[KQ_MAX_GROUPS], const int8_t *a, size_t lda,
-			   uint32_t rows, struct vnpu_kq_form f)
+/* Sums of the activations of each group of @k of a row. */
+static inline void kq_sums(int16_t *sum, const int8_t *a, uint32_t k, uint32_t group)
 {
 	const __m128i ones = _mm_set1_epi8(1), words = _mm_set1_epi16(1);
 	__m128i x;
 
-	for (uint32_t r = 0; r < rows; r++) {
-		for (uint32_t g = 0; g < (uint32_t)f.block / f.group; g++) {
-			x = _mm_setzero_si128();
-			for (uint32_t i = 0; i < f.group; i += 16)
-				x = _mm_add_epi16(
-					x,
-					_mm_maddubs_epi16(
-						ones, _mm_loadu_si128(
-							      (const __m128i *)(a + r * lda +
-										g * f.group + i))));
-			x = _mm_madd_epi16(x, words);
-			x = _mm_add_epi32(x, _mm_shuffle_epi32(x, 0x4e));
-			x = _mm_add_epi32(x, _mm_shuffle_epi32(x, 0xb1));
-			sum[r][g] = (int16_t)_mm_cvtsi128_si32(x);
-		}
+	for (uint32_t g = 0; g < k; g += group, sum++) {
+		x = _mm_setzero_si128();
+		for (uint32_t i = 0; i < group; i += 16)
+			x = _mm_add_epi16(
+				x, _mm_maddubs_epi16(
+					   ones, _mm_loadu_si128((const __m128i *)(a + g + i))));
+		x = _mm_madd_epi16(x, words);
+		x = _mm_add_epi32(x, _mm_shuffle_epi32(x, 0x4e));
+		x = _mm_add_epi32(x, _mm_shuffle_epi32(x, 0xb1));
+		*sum = (int16_t)_mm_cvtsi128_si32(x);
 	}
 }
 

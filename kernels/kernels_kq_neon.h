@@ -14,11 +14,17 @@
 #define KQ_MAX_ROWS 128 /* whose sums are kept for a panel */
 
 struct kq_scratch {
-	float c[KQ_MAX_ROWS][VNPU_PANEL_N];
-	int16_t sum[KQ_MAX_ROWS][KQ_MAX_GROUPS]; /* of each group's activations */
+	_Alignas(64) float c[KQ_MAX_ROWS][VNPU_PANEL_N];
+	int16_t sum[]; /* of the rows' groups of activations, [rows][k / group] */
 };
 
-_Static_assert(sizeof(struct kq_scratch) <= FW_SCRATCH_BYTES, "the rows' sums fit");
+/* Rows of which that fits; of the largest k half of them. */
+static uint32_t kq_most(uint32_t groups)
+{
+	size_t room = (FW_SCRATCH_BYTES - sizeof(struct kq_scratch)) / (groups * sizeof(int16_t));
+
+	return room < KQ_MAX_ROWS ? (uint32_t)room : KQ_MAX_ROWS;
+}
 
 /* The planes of 4 channels and 32 k, as far as they have been read. */
 struct kq_planes {
@@ -95,7 +101,7 @@ KQ_INLINE void kq_end(const struct vnpu_kq_form f, const struct kq_block *b, int
 
 /* c[rows][64] += a block of a[rows][lda] x w. */
 KQ_INLINE void kq_rows(const uint32_t rows, const struct vnpu_kq_form f, const struct kq_block *b,
-		       const int8_t *a, size_t lda, const int16_t (*sum)[KQ_MAX_GROUPS],
+		       const int8_t *a, size_t lda, const int16_t *sum, uint32_t lds,
 		       float (*c)[VNPU_PANEL_N])
 {
 	int32x4_t acc[KQ_ROWS], s[KQ_ROWS];
@@ -132,49 +138,48 @@ KQ_INLINE void kq_rows(const uint32_t rows, const struct vnpu_kq_form f, const s
 		}
 #pragma GCC unroll 4
 		for (r = 0; r < rows; r++)
-			kq_end(f, b, f.block == 32 ? s[r] : acc[r], sum[r], n, c[r]);
+			kq_end(f, b, f.block == 32 ? s[r] : acc[r], sum + r * lds, n, c[r]);
 	}
 }
 
 /* The same for any number of rows. */
 KQ_INLINE void kq_all(const struct vnpu_kq_form f, const uint8_t *w, uint32_t m, const int8_t *a,
-		      size_t lda, struct kq_scratch *s)
+		      size_t lda, const int16_t *sum, uint32_t lds, struct kq_scratch *s)
 {
 	const struct kq_block b = kq_block(w, f);
 	uint32_t r = 0;
 
 	for (; r + 4 <= m; r += 4)
-		kq_rows(4, f, &b, a + r * lda, lda, s->sum + r, s->c + r);
+		kq_rows(4, f, &b, a + r * lda, lda, sum + r * lds, lds, s->c + r);
 	for (; r < m; r++)
-		kq_rows(1, f, &b, a + r * lda, lda, s->sum + r, s->c + r);
+		kq_rows(1, f, &b, a + r * lda, lda, sum + r * lds, lds, s->c + r);
 }
 
 #define KQ_TYPE(NAME, name, ...)                                                            \
 	static void name##_block(const uint8_t *w, uint32_t m, const int8_t *a, size_t lda, \
-				 struct kq_scratch *s)                                      \
+				 const int16_t *sum, uint32_t lds, struct kq_scratch *s)    \
 	{                                                                                   \
 		const struct vnpu_kq_form f = vnpu_kq_form(VNPU_KQ_##NAME);                 \
-		kq_all(f, w, m, a, lda, s);                                                 \
+		kq_all(f, w, m, a, lda, sum, lds, s);                                       \
 	}
 VNPU_KQ_TYPES(KQ_TYPE)
 #define KQ_ROW(NAME, name, ...) name##_block,
 static void (*const kq_blocks[VNPU_NR_KQ_TYPES])(const uint8_t *, uint32_t, const int8_t *, size_t,
+						 const int16_t *, uint32_t,
 						 struct kq_scratch *) = { VNPU_KQ_TYPES(KQ_ROW) };
 
-/* The sums of the groups of a block of @rows rows. */
-static void kq_sums(struct kq_scratch *s, const int8_t *a, size_t lda, uint32_t rows,
-		    struct vnpu_kq_form f)
+/* Sums of the activations of each group of @k of a row. */
+static void kq_sums(int16_t *sum, const int8_t *a, uint32_t k, uint32_t group)
 {
 	const int8x16_t ones = vdupq_n_s8(1);
+	int32x4_t x;
 
-	for (uint32_t r = 0; r < rows; r++, a += lda)
-		for (uint32_t g = 0; g < (uint32_t)f.block / f.group; g++) {
-			int32x4_t x = vdupq_n_s32(0);
-
-			for (uint32_t i = 0; i < f.group; i += 16)
-				x = vdotq_s32(x, ones, vld1q_s8(a + g * f.group + i));
-			s->sum[r][g] = (int16_t)vaddvq_s32(x);
-		}
+	for (uint32_t g = 0; g < k; g += group, sum++) {
+		x = vdupq_n_s32(0);
+		for (uint32_t i = 0; i < group; i += 16)
+			x = vdotq_s32(x, ones, vld1q_s8(a + g + i));
+		*sum = (int16_t)vaddvq_s32(x);
+	}
 }
 
 static void kq_store(const struct fw_matmul_kq *t, uint32_t m, uint32_t rows, uint32_t n0,
@@ -195,19 +200,22 @@ static void kq_store(const struct fw_matmul_kq *t, uint32_t m, uint32_t rows, ui
 static void kernel_matmul_kq(const struct fw_matmul_kq *t, void *scratch)
 {
 	const struct vnpu_kq_form f = vnpu_kq_form(t->type);
+	const uint32_t groups = t->k / f.group, most = kq_most(groups);
 	struct kq_scratch *s = scratch;
 	const int8_t *a = t->a;
 	const uint8_t *w;
-	uint32_t rows;
+	uint32_t rows, r;
 
 	for (uint32_t m = 0; m < t->m; m += rows, a += rows * t->lda) {
-		rows = t->m - m < KQ_MAX_ROWS ? t->m - m : KQ_MAX_ROWS;
+		rows = t->m - m < most ? t->m - m : most;
+		for (r = 0; r < rows; r++)
+			kq_sums(s->sum + r * groups, a + r * t->lda, t->k, f.group);
 		w = t->w;
 		for (uint32_t n0 = 0; n0 < t->n; n0 += VNPU_PANEL_N) {
 			memset(s->c, 0, rows * sizeof(s->c[0]));
 			for (uint32_t k = 0; k < t->k; k += f.block) {
-				kq_sums(s, a + k, t->lda, rows, f);
-				kq_blocks[t->type](w, rows, a + k, t->lda, s);
+				kq_blocks[t->type](w, rows, a + k, t->lda, s->sum + k / f.group,
+						   groups, s);
 				w += vnpu_kq_block_bytes(f);
 			}
 			kq_store(t, m, rows, n0, s->c);

@@ -141,8 +141,7 @@ static void kq_gemv(const struct fw_matmul_kq *t, int16_t *sum)
 	const uint8_t *w = t->w;
 	uint32_t k;
 
-	for (k = 0; k < t->k; k += f.block)
-		kq_sums((int16_t(*)[KQ_MAX_GROUPS])(sum + k / f.group), t->a + k, 0, 1, f);
+	kq_sums(sum, t->a, t->k, f.group);
 	for (uint32_t n0 = 0; n0 < t->n; n0 += VNPU_PANEL_N) {
 		memset(c, 0, sizeof(c));
 		for (k = 0; k < t->k; k += f.block, w += vnpu_kq_block_bytes(f))
@@ -155,14 +154,11 @@ static void kq_gemv(const struct fw_matmul_kq *t, int16_t *sum)
 static void kq_part_sums(struct part_scratch *s, const struct vnpu_kq_form f, const int8_t *a,
 			 size_t lda, uint32_t rows, uint32_t k)
 {
-	const uint32_t groups = f.block / f.group;
-
-	for (uint32_t r = 0; r < rows; r++, a += lda)
-		for (uint32_t k0 = 0, g = 0; k0 < k; k0 += f.block) {
-			kq_sums((int16_t(*)[KQ_MAX_GROUPS])(s->sum[r] + g), a + k0, 0, 1, f);
-			for (uint32_t end = g + groups; g < end; g++)
-				s->first[r][g] = s->sum[r][g] * -kq_zero(f);
-		}
+	for (uint32_t r = 0; r < rows; r++, a += lda) {
+		kq_sums(s->sum[r], a, k, f.group);
+		for (uint32_t g = 0; g < k / f.group; g++)
+			s->first[r][g] = s->sum[r][g] * -kq_zero(f);
+	}
 }
 
 /* Rows m0.., @rows of them, times @panels panels from channel @n0 on. */
