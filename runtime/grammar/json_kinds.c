@@ -43,14 +43,12 @@ static unsigned int kinds_of(struct schema *s, struct json_object *type,
 	return 0;
 }
 
-unsigned int schema_kinds(struct schema *s, struct json_object *schema,
-			  const struct schema_place *at)
+/* Of the keyword type. */
+static unsigned int kinds_of_types(struct schema *s, struct json_object *type,
+				   const struct schema_place *at)
 {
-	struct json_object *type;
 	unsigned int kinds = 0;
 
-	if (!json_object_object_get_ex(schema, "type", &type))
-		return KINDS_ALL;
 	if (!json_object_is_type(type, json_type_array))
 		return kinds_of(s, type, at);
 	if (!json_object_array_length(type))
@@ -58,6 +56,16 @@ unsigned int schema_kinds(struct schema *s, struct json_object *schema,
 	for (size_t i = 0; i < json_object_array_length(type); i++)
 		kinds |= kinds_of(s, json_object_array_get_idx(type, i), at);
 	return kinds;
+}
+
+unsigned int schema_kinds(struct schema *s, struct json_object *schema,
+			  const struct schema_place *at)
+{
+	struct json_object *type;
+
+	if (!json_object_object_get_ex(schema, "type", &type))
+		return KINDS_ALL;
+	return kinds_of_types(s, type, at);
 }
 
 static unsigned int kind_of_value(struct json_object *value)
@@ -109,6 +117,17 @@ static struct json_object *type_of(struct schema *s, unsigned int kinds,
 	if (!list)
 		schema_error(s, -ENOMEM, at, "no memory");
 	return list;
+}
+
+struct json_object *schema_common_type(struct schema *s, struct json_object *one,
+				       struct json_object *other, const struct schema_place *at)
+{
+	unsigned int kinds = kinds_of_types(s, one, at);
+
+	kinds &= kinds_of_types(s, other, at);
+	if (!kinds)
+		schema_error(s, -EINVAL, at, "allOf with types that no value has all of");
+	return s->err ? NULL : type_of(s, kinds, at);
 }
 
 /* A copy of @schema, which may be true, with another type. */

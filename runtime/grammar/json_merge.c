@@ -123,6 +123,23 @@ static void merge_required(struct schema *s, struct json_object *into, struct js
 	}
 }
 
+/* Two values of a keyword that leave those that both allow. False: it is no such keyword. */
+static bool merge_sets(struct schema *s, struct json_object *into, const char *keyword,
+		       struct json_object *value, const struct schema_place *at)
+{
+	struct json_object *old = schema_get(into, keyword), *both = NULL;
+
+	if (!strcmp(keyword, "type"))
+		both = schema_common_type(s, old, value, at);
+	else if (!strcmp(keyword, "enum"))
+		both = schema_common_values(s, old, value, at);
+	else
+		return false;
+	if (both)
+		schema_add(s, into, keyword, both, at);
+	return true;
+}
+
 static void merge_keyword(struct schema *s, struct json_object *into, const char *keyword,
 			  struct json_object *value, const struct schema_place *at)
 {
@@ -137,7 +154,10 @@ static void merge_keyword(struct schema *s, struct json_object *into, const char
 		   json_object_is_type(old, json_type_object)) {
 		json_object_object_foreach(value, name, property)
 			merge_property(s, old, name, property, at);
-	} else if (!json_object_equal(old, value) && !schema_is_annotation(keyword)) {
+	} else if (!strcmp(keyword, "const") && !schema_is_same(old, value)) {
+		schema_error(s, -EINVAL, at, "allOf with two different values of const");
+	} else if (!json_object_equal(old, value) && !schema_is_annotation(keyword) &&
+		   !merge_sets(s, into, keyword, value, at)) {
 		schema_error(s, -ENOTSUP, at, "allOf with two different values of %s", keyword);
 	}
 }

@@ -80,11 +80,23 @@ void schema_add(struct schema *s, struct json_object *into, const char *key,
 /* The types that a schema's keyword type names, as bits: all without it; 0 after an error. */
 unsigned int schema_kinds(struct schema *s, struct json_object *schema,
 			  const struct schema_place *at);
+/* The keyword type of the values that have @one's and @other's; an error if there are none. */
+struct json_object *schema_common_type(struct schema *s, struct json_object *one,
+				       struct json_object *other, const struct schema_place *at);
 bool schema_fits(unsigned int kinds, struct json_object *value);
 /* Makes an alternative one that allows only values of @kinds. False: there are none, or an
  * error. */
 bool schema_narrow(struct schema *s, struct json_object **schema, unsigned int kinds,
 		   const struct schema_place *at);
+
+/* Whether two values are equal, as 1 and 1.0 are. */
+bool schema_is_same(struct json_object *one, struct json_object *other);
+/* Whether one of the array @values is @value; an error for what is no array. */
+bool schema_has_value(struct schema *s, struct json_object *values, struct json_object *value,
+		      const struct schema_place *at);
+/* The values that are in both arrays, in @one's order; an error if there are none. */
+struct json_object *schema_common_values(struct schema *s, struct json_object *one,
+					 struct json_object *other, const struct schema_place *at);
 
 /* The text of a keyword; "" after an error, for what is no text or has a NUL. */
 const char *schema_text(struct schema *s, struct json_object *value, const struct schema_place *at,

@@ -191,10 +191,13 @@ static void enumeration(struct schema *s, struct json_object *schema, const stru
 static void constant(struct schema *s, struct json_object *schema, const struct schema_place *at,
 		     FILE *out)
 {
-	struct json_object *value = schema_get(schema, "const");
+	struct json_object *value = schema_get(schema, "const"), *list;
 
 	if (!schema_fits(schema_kinds(s, schema, at), value))
 		schema_error(s, -EINVAL, at, "const is not of the type");
+	if (json_object_object_get_ex(schema, "enum", &list) &&
+	    !schema_has_value(s, list, value, at))
+		schema_error(s, -EINVAL, at, "const is not in enum");
 	schema_value(s, value, at, out);
 }
 
@@ -290,7 +293,7 @@ static void any_schema(struct schema *s, struct json_object *schema, const struc
 		schema = schema_merge(s, schema, at);
 		fprintf(out, "s%u", s->err ? 0 : schema_rule(s, schema, at));
 	} else if (json_object_object_get_ex(schema, "const", NULL)) {
-		schema_check(s, schema, at, " const type ");
+		schema_check(s, schema, at, " const enum type ");
 		constant(s, schema, at, out);
 	} else if (schema_get(schema, "enum")) {
 		schema_check(s, schema, at, " enum type ");

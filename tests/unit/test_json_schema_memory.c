@@ -88,6 +88,9 @@ static void test_each_failed_allocation_is_noticed(void **state)
 	      "\"minimum\":3,\"maximum\":7},\"c\":{\"enum\":[\"x\",\"y\"]}},\"required\":[\"a\"]},"
 	      "{\"$ref\":\"#/$defs/q\"}],\"$defs\":{\"q\":{\"properties\":{\"b\":{\"anyOf\":"
 	      "[{\"type\":\"null\"},{\"pattern\":\"^[a-c]{2}$\"}]}},\"required\":[\"b\"]}}}");
+	check("{\"allOf\":[{\"type\":[\"string\",\"number\"],\"enum\":[1,\"a text that is "
+	      "longer than forty bytes\",null]},{\"type\":[\"null\",\"string\"],\"enum\":"
+	      "[\"a text that is longer than forty bytes\",[]]}]}");
 	check("{\"type\":[\"string\",\"integer\"],\"oneOf\":[{\"minLength\":3},{\"type\":"
 	      "[\"number\",\"null\"]},{\"const\":\"a text that is longer than forty bytes\"}]}");
 }
