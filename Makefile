@@ -194,7 +194,7 @@ $(addprefix $(O)/tests/,test_calibration test_plan test_partition test_hetero be
 $(addprefix $(O)/tests/,test_scheduler test_gpu_game): $(call obj,$(GAME))
 # The learning part of npu-profile.
 $(O)/tests/test_predictor: $(call obj,$(wildcard tools/npu-profile/op_*.c tools/npu-profile/predictor_*.c) $(TOOLS_SHARED))
-$(O)/tests/test_fw_confine: LIBS_TOOLS += $(LIBS_SECCOMP)
+$(addprefix $(O)/tests/,test_fw_confine test_new_file): LIBS_TOOLS += $(LIBS_SECCOMP)
 $(O)/tests/test_%: $(O)/obj/tests/unit/test_%.o $(O)/lib/libllm.a $(O)/lib/libnpu.a
 	$(call link,-lcmocka $(LIBS_TOOLS) $(LIBS_LLM) $(LIBS_NPU))
 $(addprefix $(O)/tests/,$(KTEST)): $(O)/tests/%: $(O)/obj/tests/kmod/%.o $(O)/lib/libnpu.a

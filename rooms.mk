@@ -68,7 +68,7 @@ ROOMS += runtime/api $(RUNTIME_ROOMS)
 runtime/api_folder := runtime
 runtime/api_public := llm.h llm_chat.h llm_choices.h llm_quantize.h llm_sampler.h llm_vocab.h
 
-runtime/base_public := checksum.h llm_fail.h threadpool.h
+runtime/base_public := checksum.h llm_fail.h new_file.h threadpool.h
 runtime/base_uses := $(RUNTIME_BELOW)
 # These know token ids, and the first two their bytes, but no model and no session.
 runtime/grammar_public := grammar.h json_schema.h matcher.h pieces.h trie.h

@@ -14,6 +14,7 @@
 
 #include "checksum.h"
 #include "llm_fail.h"
+#include "new_file.h"
 
 static const char magic[8] = "VNPUHIST";
 #define VERSION 1
@@ -96,8 +97,7 @@ static int set_path(struct history_store *s, const char *name)
 	else
 		return llm_fail(-ENOENT, "no folder for the history %s: set HOME, or give a path",
 				name);
-	/* With room for the name of a file beside it. */
-	if ((size_t)n + sizeof(".part") > sizeof(s->path))
+	if ((size_t)n >= sizeof(s->path))
 		return llm_fail(-ENAMETOOLONG, "the name of the history is too long: %.40s...",
 				name);
 	return 0;
@@ -373,38 +373,32 @@ static size_t keep_from(const struct history_store *s, const struct content *c, 
 	return at;
 }
 
-static bool write_new(const struct history_store *s, const char *path, const struct content *c,
+static bool write_new(const struct history_store *s, int fd, const struct content *c,
 		      const int32_t *ids, size_t n)
 {
-	int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600), err;
 	const struct header h = header_of(s);
 	size_t from = keep_from(s, c, n), kept = from < c->end ? c->end - from : 0;
-	bool done;
 
-	if (fd < 0)
-		return false;
-	done = write_at(fd, &h, sizeof(h), 0) &&
+	return write_at(fd, &h, sizeof(h), 0) &&
 	       (!kept || write_at(fd, c->bytes + from, kept, sizeof(h))) &&
 	       write_answer(fd, ids, n, sizeof(h) + kept) && !fsync(fd);
-	err = errno;
-	close(fd);
-	errno = err;
-	return done;
 }
 
-/* Replaces the file. The lock on it keeps others from the file beside it. */
+/* Replaces the file, which others wait for by its lock. */
 static int replace(const struct history_store *s, const struct content *c, const int32_t *ids,
 		   size_t n)
 {
-	char path[PATH_MAX + sizeof(".part")];
-	int err;
+	struct new_file f;
+	int err = new_file_open(&f, s->path, 0600);
 
-	snprintf(path, sizeof(path), "%s.part", s->path);
-	if (write_new(s, path, c, ids, n) && !rename(path, s->path))
-		return 0;
-	err = failed(s, "write it");
-	unlink(path);
-	return err;
+	if (!err && write_new(s, f.fd, c, ids, n)) {
+		err = new_file_keep(&f);
+	} else if (!err) {
+		err = -errno;
+		new_file_drop(&f);
+	}
+	errno = -err;
+	return err ? failed(s, "write it") : 0;
 }
 
 int history_append(const struct history_store *store, const int32_t *ids, size_t n)

@@ -6,10 +6,10 @@
 #define _GNU_SOURCE
 #include "gguf_private.h"
 #include "gguf_writer.h"
+#include "new_file.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -404,70 +404,32 @@ static int save_to(struct gguf_writer *w, FILE *stream)
 	return ret;
 }
 
-/* The folder of @path, a file's whole name. */
-static void folder_of(char *folder, const char *path)
+static int save_new(struct gguf_writer *w, const char *path)
 {
-	const char *slash = strrchr(path, '/');
-	size_t bytes = slash ? (size_t)(slash - path) : 0;
+	struct new_file f;
+	int ret = new_file_open(&f, path, 0666), fd;
 
-	memcpy(folder, path, bytes);
-	strcpy(folder + bytes, slash == path ? "/" : slash ? "" : ".");
-}
-
-/*
- * Writes to a file without a name, and then calls it @name: nothing is left of a program that dies
- * before. -EOPNOTSUPP: the file system has no such files.
- */
-static int save_nameless(struct gguf_writer *w, const char *name)
-{
-	char folder[PATH_MAX + 32], self[64];
-	int ret, fd, keep;
-	FILE *stream;
-
-	folder_of(folder, name);
-	fd = open(folder, O_TMPFILE | O_WRONLY | O_CLOEXEC, 0666);
-	if (fd < 0)
-		return errno == EISDIR || errno == ENOENT ? -EOPNOTSUPP : -errno;
-	/* Closing the stream tells of the last write's error; the file stays open without it. */
-	keep = fcntl(fd, F_DUPFD_CLOEXEC, 0);
-	stream = keep >= 0 ? fdopen(fd, "wb") : NULL;
-	ret = save_to(w, stream);
-	if (!stream)
-		close(fd);
-	if (keep < 0)
+	if (ret)
 		return ret;
-	snprintf(self, sizeof(self), "/proc/self/fd/%d", keep);
-	if (!ret && linkat(AT_FDCWD, self, AT_FDCWD, name, AT_SYMLINK_FOLLOW))
-		ret = errno == ENOENT ? -EOPNOTSUPP : -errno;
-	close(keep);
+	/* Closing the stream tells of the last write's error; the file stays open without it. */
+	fd = fcntl(f.fd, F_DUPFD_CLOEXEC, 0);
+	ret = fd < 0 ? -errno : save_to(w, fdopen(fd, "wb"));
+	if (!ret)
+		return new_file_keep(&f);
+	new_file_drop(&f);
 	return ret;
 }
 
 int gguf_writer_save(struct gguf_writer *w, const char *path, char *err, size_t err_bytes)
 {
-	char target[PATH_MAX], temporary[PATH_MAX + 32];
 	struct stat st;
 	int ret = writer_state(w);
 
 	if (ret)
 		return save_failed(ret, path, err, err_bytes);
-	if (!stat(path, &st) && !S_ISREG(st.st_mode)) {
+	if (stat(path, &st) || S_ISREG(st.st_mode))
+		ret = save_new(w, path);
+	else
 		ret = S_ISDIR(st.st_mode) ? -EISDIR : save_to(w, fopen(path, "wbe"));
-		return ret < 0 ? save_failed(ret, path, err, err_bytes) : ret;
-	}
-	/* Of a symbolic link, the target is replaced. */
-	if (!realpath(path, target) &&
-	    (size_t)snprintf(target, sizeof(target), "%s", path) >= sizeof(target))
-		return save_failed(-ENAMETOOLONG, path, err, err_bytes);
-	snprintf(temporary, sizeof(temporary), "%s.%d.part", target, (int)gettid());
-	unlink(temporary);
-	ret = save_nameless(w, temporary);
-	if (ret == -EOPNOTSUPP)
-		ret = save_to(w, fopen(temporary, "wbe"));
-	if (!ret && rename(temporary, target))
-		ret = -errno;
-	if (!ret)
-		return 0;
-	unlink(temporary);
 	return ret < 0 ? save_failed(ret, path, err, err_bytes) : ret;
 }

@@ -66,11 +66,9 @@ uint64_t gguf_writer_bytes(const struct gguf_writer *w);
  */
 int gguf_writer_data(struct gguf_writer *w, const void **data, size_t *bytes);
 /*
- * Writes a file without a name, and puts it at @path when it is complete: a failure leaves the old
- * file there, and a program that is killed nothing else. Where the file system or a missing /proc
- * does not allow that, the file has a temporary name beside @path. Writes directly to @path if that
- * is not a regular file (a pipe, a device). Returns 0, -errno with one line in @err, or the
- * positive number of a tensor's @make, without a line.
+ * Writes a file that takes its name when it is complete (new_file.h): a failure leaves the old one
+ * at @path. Writes directly to @path if that is not a regular file (a pipe, a device). Returns 0,
+ * -errno with one line in @err, or the positive number of a tensor's @make, without a line.
  */
 int gguf_writer_save(struct gguf_writer *w, const char *path, char *err, size_t err_bytes);
 

@@ -97,6 +97,8 @@ fi
 
 ends "npu-trace ends with the command's status" 7 "0 dropped" "${run_trace[@]}" sh -c 'exit 7'
 holds "a command without devices" "assert not events"
+printf -v longest '%0255d' 0
+ends "an output with the longest name" 0 "0 dropped" "$bin/npu-trace" -o "$scratch/$longest" -- true
 ends "npu-trace ends with the command's signal" 143 "0 dropped" "${run_trace[@]}" sh -c 'kill -TERM $$'
 ends "no such command" 127 "no-such-command: No such file" "${run_trace[@]}" no-such-command
 holds "no such command leaves a document" "assert not events"

@@ -144,6 +144,23 @@ static void tensors_made_while_writing_equal_given_ones(void **state)
 	gguf_writer_free(w);
 }
 
+static void the_longest_names_can_be_written(void **state)
+{
+	char folder[] = "/tmp/gguf-XXXXXX", path[sizeof(folder) + 256];
+	struct gguf_writer *w = gguf_writer_create();
+	struct stat st;
+
+	assert_non_null(mkdtemp(folder));
+	snprintf(path, sizeof(path), "%s/%0255d", folder, 1);
+	for (int again = 0; again < 2; again++)
+		assert_int_equal(gguf_writer_save(w, path, err, sizeof(err)), 0);
+	assert_int_equal(stat(path, &st), 0);
+	assert_int_equal(st.st_size, gguf_writer_bytes(w));
+	gguf_writer_free(w);
+	unlink(path);
+	assert_int_equal(rmdir(folder), 0);
+}
+
 static void metadata_is_copied_in_order(void **state)
 {
 	static const char *const except[] = { "t8", "t1", "general" };
@@ -190,6 +207,7 @@ int main(void)
 		cmocka_unit_test(the_writers_file_is_read_back),
 		cmocka_unit_test(the_size_is_known_before),
 		cmocka_unit_test(tensors_made_while_writing_equal_given_ones),
+		cmocka_unit_test(the_longest_names_can_be_written),
 		cmocka_unit_test(metadata_is_copied_in_order),
 	};
 

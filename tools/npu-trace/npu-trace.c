@@ -140,17 +140,27 @@ static char *session_about(const struct session *s)
 	return about;
 }
 
+/* A file beside the output, for mkostemp(); its name does not become longer with the output's. */
+static char *session_new_name(const struct session *s)
+{
+	const char *slash = strrchr(s->path, '/');
+	char *new;
+
+	if (asprintf(&new, "%.*s.npu-trace-XXXXXX", slash ? (int)(slash + 1 - s->path) : 0,
+		     s->path) < 0)
+		return NULL;
+	return new;
+}
+
 /* Writes to a temporary file first: if the disk is full, the file keeps libnpu's raw events, which
  * viewers open too. */
 static int session_write(struct session *s)
 {
-	char *new = NULL, *about = session_about(s);
+	char *about = session_about(s), *new = about ? session_new_name(s) : NULL;
 	struct stat st;
 	FILE *f = NULL;
 	int fd = -1, err = ENOMEM;
 
-	if (about && asprintf(&new, "%s.XXXXXX", s->path) < 0)
-		new = NULL;
 	if (new) {
 		fd = mkostemp(new, O_CLOEXEC);
 		f = fd < 0 ? NULL : fdopen(fd, "w");
