@@ -58,7 +58,8 @@ struct llm_vocab_bpe {
 bool llm_vocab_knows_pre(const char *pre);
 const char *llm_vocab_pre_name(size_t i); /* the names that it knows; NULL behind the last */
 /* Writes a GGUF file of metadata only; a failure leaves the old file at @path. -EINVAL for no
- * tokens, an invalid bos or eos, or an unknown pre; -ENOMEM, and the errors of writing. */
+ * tokens, an invalid bos or eos, an unknown pre, or what llm_vocab_open() would refuse, such as a
+ * merge of tokens that do not exist; -ENOMEM, and the errors of writing. */
 int llm_vocab_save(const struct llm_vocab_bpe *bpe, const char *path);
 
 #pragma GCC visibility pop

@@ -293,21 +293,48 @@ static int map_file(struct gguf_cursor *c)
 	return 0;
 }
 
-int gguf_open_one(struct gguf_cursor *c)
+/* A file that has nothing yet. */
+static int begin(struct gguf_cursor *c)
 {
-	int ret;
-
 	c->file = calloc(1, sizeof(*c->file));
 	if (!c->file)
 		return gguf_fail(c, -ENOMEM, "out of memory");
 	c->file->shard.fd = -1;
-	ret = map_file(c);
+	return 0;
+}
+
+/* @ret: an error so far. An error leaves no file. */
+static int read_or_close(struct gguf_cursor *c, int ret)
+{
 	if (!ret)
 		ret = read_file(c);
 	if (ret) {
 		gguf_close(c->file);
 		c->file = NULL;
 	}
+	return ret;
+}
+
+int gguf_open_one(struct gguf_cursor *c)
+{
+	int ret = begin(c);
+
+	return ret ? ret : read_or_close(c, map_file(c));
+}
+
+int gguf_open_data(const void *data, size_t bytes, const char *name, struct gguf_file **file,
+		   char *err, size_t err_bytes)
+{
+	struct gguf_cursor c = { .path = name, .err = err, .err_bytes = err_bytes };
+	int ret = begin(&c);
+
+	*file = NULL;
+	if (ret)
+		return ret;
+	c.file->shard.map = data;
+	c.file->shard.bytes = bytes;
+	ret = read_or_close(&c, 0);
+	*file = c.file;
 	return ret;
 }
 
@@ -333,10 +360,11 @@ void gguf_close(struct gguf_file *file)
 		return;
 	for (size_t i = 0; i < file->n_others; i++)
 		gguf_close(file->others[i]);
-	if (file->shard.map)
+	/* Without a descriptor, it is the caller's memory. */
+	if (file->shard.fd >= 0) {
 		munmap((void *)file->shard.map, file->shard.bytes);
-	if (file->shard.fd >= 0)
 		close(file->shard.fd);
+	}
 	free(file->kv);
 	free(file->tensors);
 	free(file->by_name);

@@ -103,6 +103,10 @@ struct gguf_file;
  * byte), shards that are not of one model, or one that is not the first; -ENOTSUP for its version,
  * endianness or a tensor type; -ENOENT for a file or one of its shards, -EACCES, ... */
 int gguf_open(const char *path, struct gguf_file **file, char *err, size_t err_bytes);
+/* The same of one file's content in memory, which is used until gguf_close(); errors call it
+ * @name. */
+int gguf_open_data(const void *data, size_t bytes, const char *name, struct gguf_file **file,
+		   char *err, size_t err_bytes);
 void gguf_close(struct gguf_file *file);
 
 size_t gguf_n_tensors(const struct gguf_file *file);

@@ -128,8 +128,11 @@ static int load_merge(void *ud, size_t rank, const char *s, size_t bytes)
 	left = vocab_find(tok, text, left_bytes);
 	right = vocab_find(tok, text + left_bytes, right_bytes);
 	id = vocab_find(tok, text, left_bytes + right_bytes);
-	/* Special tokens are found before anything is merged, and control tokens only then. */
-	if (id < 0 && is_special(tok, text, left_bytes + right_bytes))
+	/* Special tokens are found before anything is merged, and control tokens only then: a merge
+	 * of them, or to one, never happens. */
+	if ((left < 0 && is_special(tok, text, left_bytes)) ||
+	    (right < 0 && is_special(tok, text + left_bytes, right_bytes)) ||
+	    (id < 0 && is_special(tok, text, left_bytes + right_bytes)))
 		return 0;
 	if (left < 0 || right < 0 || id < 0)
 		return tokenizer_fail(

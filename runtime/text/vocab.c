@@ -135,15 +135,8 @@ static void put_shape(struct gguf_writer *w, const struct llm_vocab_bpe *bpe)
 	gguf_writer_f32(w, "llama.attention.layer_norm_rms_epsilon", 1e-5f);
 }
 
-int llm_vocab_save(const struct llm_vocab_bpe *bpe, const char *path)
+static void put_vocab(struct gguf_writer *w, const struct llm_vocab_bpe *bpe)
 {
-	struct gguf_writer *w;
-	char line[512];
-	int err = check(bpe, path);
-
-	if (err)
-		return err;
-	w = gguf_writer_create();
 	put_shape(w, bpe);
 	put_string(w, "tokenizer.ggml.model", "gpt2");
 	put_string(w, "tokenizer.ggml.pre", bpe->pre);
@@ -156,7 +149,49 @@ int llm_vocab_save(const struct llm_vocab_bpe *bpe, const char *path)
 	if (bpe->eos >= 0)
 		gguf_writer_u32(w, "tokenizer.ggml.eos_token_id", (uint32_t)bpe->eos);
 	gguf_writer_bool(w, "tokenizer.ggml.add_bos_token", bpe->bos >= 0);
-	err = gguf_writer_save(w, path, line, sizeof(line));
+}
+
+/* An error if llm_vocab_open() would refuse the file. */
+static int check_file(struct gguf_writer *w, const char *path)
+{
+	struct gguf_file *file = NULL;
+	struct tokenizer *tok = NULL;
+	const void *data;
+	char line[512];
+	size_t bytes;
+	int err = gguf_writer_data(w, &data, &bytes);
+
+	if (err)
+		return llm_fail(err, "%s: no memory for a vocabulary", path);
+	err = gguf_open_data(data, bytes, path, &file, line, sizeof(line));
+	if (err) {
+		llm_fail(err, "%s", line);
+	} else {
+		err = tokenizer_create(file, &tok, line, sizeof(line));
+		if (err)
+			llm_fail(err, "%s: %s", path, line);
+	}
+	tokenizer_free(tok);
+	gguf_close(file);
+	return err;
+}
+
+int llm_vocab_save(const struct llm_vocab_bpe *bpe, const char *path)
+{
+	struct gguf_writer *w;
+	char line[512];
+	int err = check(bpe, path);
+
+	if (err)
+		return err;
+	w = gguf_writer_create();
+	put_vocab(w, bpe);
+	err = check_file(w, path);
+	if (!err) {
+		err = gguf_writer_save(w, path, line, sizeof(line));
+		if (err)
+			llm_fail(err, "%s", line);
+	}
 	gguf_writer_free(w);
-	return err ? llm_fail(err, "%s", line) : 0;
+	return err;
 }

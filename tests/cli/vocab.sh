@@ -28,6 +28,16 @@ refuses "GGUF in place of a tokenizer.json" 1 "JSON" "${t[@]}" "$model" -o "$scr
 refuses "tokenizer.json in place of a GGUF" 1 "not a GGUF" "${t[@]}" --encode "$scratch/text" "$json"
 refuses "output that cannot be written" 1 "/nonexistent/x.*No such file" "${t[@]}" "$json" -o /nonexistent/x
 refuses "unknown BOS" 1 "no token '<s>'" "${t[@]}" "$json" -o "$scratch/x" --bos '<s>'
+# merges NAME ERROR MERGES: a vocabulary with these merges is refused.
+merges() {
+	sed "s/\[\"Ġ a\"\]/$3/" "$json" >"$scratch/merges.json"
+	refuses "$1" 1 "$2" "${t[@]}" "$scratch/merges.json" -o "$scratch/x"
+}
+merges "a merge of a token that does not exist" "x: merge 1, 'a b', names a token that is not in the vocabulary" '["Ġ a", "a b"]'
+merges "a merge of one token" "x: merge 0 is not two tokens with a space between" '["a"]'
+merges "a merge with a space in a token" "model.merges.0. has a space in a token" '[["a b", "c"]]'
+merges "a merge of three tokens" "model.merges.0. is neither a string nor a pair" '[["a", "b", "c"]]'
+merges "a merge with a NUL" "model.merges.0. is neither a string nor a pair" '["Ġ a\\u0000"]'
 [ ! -e "$scratch/x" ] && ok "a refusal leaves no file" || not_ok "a refusal leaves no file"
 
 passes "conversion" "${t[@]}" "$json" -o "$scratch/v.gguf" --eos '<end>'

@@ -11,6 +11,7 @@
 
 #include "llm_refs.h"
 #include "llm_vocab.h"
+#include "npu_random.h"
 
 static char model[512];
 
@@ -163,6 +164,60 @@ static void test_invalid_vocabularies_are_not_saved(void **state)
 	expect_not_saved(&bpe, "/nowhere/v.gguf", -ENOENT, "/nowhere/v.gguf");
 }
 
+static const char *some_part(void)
+{
+	static const char *const parts[] = { "a",  "\u0120", "\u0120a", "<end>", "new",
+					     "ab", "",	     "a\u0120", "[PAD3]" };
+
+	return parts[random_in(0, 8)];
+}
+
+/* small() with changed tokens and up to two random merges. */
+static struct llm_vocab_bpe some_vocab(void)
+{
+	static char long_token[4100], text[2][32];
+	static const char *const both[] = { text[0], text[1] };
+	static struct llm_vocab_token changed[6];
+	struct llm_vocab_bpe bpe = small();
+
+	memset(long_token, 'a', sizeof(long_token));
+	memcpy(changed, tokens, sizeof(tokens));
+	changed[random_in(0, 5)].type = random_in(0, 1) ? LLM_VOCAB_NORMAL : LLM_VOCAB_CONTROL;
+	if (!random_in(0, 15)) {
+		changed[5].text = long_token;
+		changed[5].bytes = random_in(4090, 4100);
+	}
+	for (int m = 0; m < 2; m++)
+		snprintf(text[m], sizeof(text[m]), "%s%s%s", some_part(),
+			 random_in(0, 7) ? " " : "", some_part());
+	bpe.tokens = changed;
+	bpe.merges = both;
+	bpe.n_merges = random_in(0, 2);
+	return bpe;
+}
+
+static void test_what_is_saved_can_be_opened(void **state)
+{
+	char path[64];
+	int saved = 0;
+
+	random_begin(__func__);
+	snprintf(path, sizeof(path), "/tmp/test_llm_vocab-%d", (int)getpid());
+	for (int i = 0; i < 400; i++) {
+		struct llm_vocab_bpe bpe = some_vocab();
+
+		if (llm_vocab_save(&bpe, path)) {
+			assert_non_null(strstr(llm_error(), path));
+			assert_int_equal(access(path, F_OK), -1);
+			continue;
+		}
+		saved++;
+		llm_vocab_close(open_vocab(path));
+		unlink(path);
+	}
+	assert_in_range(saved, 100, 350);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -170,6 +225,7 @@ int main(void)
 		cmocka_unit_test(test_files_without_a_vocabulary_are_refused),
 		cmocka_unit_test(test_saved_vocabularies_can_be_opened),
 		cmocka_unit_test(test_invalid_vocabularies_are_not_saved),
+		cmocka_unit_test(test_what_is_saved_can_be_opened),
 	};
 
 	ref_embedded(model, sizeof(model));

@@ -295,6 +295,31 @@ static void merges_to_special_tokens_are_skipped(void **state)
 	}
 }
 
+/* Special tokens are found before anything is merged, so they are no part of a merge. */
+static void merges_of_special_tokens_are_skipped(void **state)
+{
+	static const char *const merges[] = { "ab c", "c ab", "ab ab" };
+
+	for (int type = 3; type <= 4; type++) {
+		struct fixture f;
+		int32_t *ids;
+		long n;
+
+		vocab_begin_bpe(&vocab);
+		vocab_add(&vocab, "ab", type, 0);
+		vocab_add(&vocab, "abc", 1, 0);
+		vocab_add(&vocab, "cab", 1, 0);
+		vocab_add(&vocab, "abab", 1, 0);
+		for (size_t i = 0; i < 3; i++)
+			strcpy(vocab.merges[vocab.n_merges++], merges[i]);
+		f = fixture_make(&vocab, "gpt2", "gpt-2");
+		ids = encode(f.tok, "abcab", 5, 0, &n);
+		assert_int_equal(n, type == 3 ? 5 : 3);
+		free(ids);
+		fixture_close(&f);
+	}
+}
+
 /* SentencePiece's unused pieces lead to longer ones; if they remain, they are split again. */
 static void unused_pieces_are_split_again(void **state)
 {
@@ -623,6 +648,7 @@ int main(void)
 		cmocka_unit_test(bpe_merges_as_a_naive_implementation),
 		cmocka_unit_test(llama_bpe_takes_whole_words),
 		cmocka_unit_test(merges_to_special_tokens_are_skipped),
+		cmocka_unit_test(merges_of_special_tokens_are_skipped),
 		cmocka_unit_test(unused_pieces_are_split_again),
 		cmocka_unit_test(control_tokens_are_found_only_if_asked_for),
 		cmocka_unit_test(user_defined_tokens_are_always_found),

@@ -227,32 +227,37 @@ static int read_model(struct convert *c, const struct vocab_options *opts)
 	return 0;
 }
 
+/* A string without NUL; NULL if it is none. */
+static const char *plain_string(struct json_object *value)
+{
+	const char *text =
+		json_object_is_type(value, json_type_string) ? json_object_get_string(value) : NULL;
+
+	return text && strlen(text) == (size_t)json_object_get_string_len(value) ? text : NULL;
+}
+
 /* A merge in GGUF's form; NULL with the error line. */
 static char *read_merge(struct convert *c, size_t i)
 {
 	struct json_object *merge = json_object_array_get_idx(c->merges, i);
-	struct json_object *left, *right;
-	char *text = NULL;
+	bool pair =
+		json_object_is_type(merge, json_type_array) && json_object_array_length(merge) == 2;
+	const char *left = plain_string(pair ? json_object_array_get_idx(merge, 0) : merge),
+		   *right = pair ? plain_string(json_object_array_get_idx(merge, 1)) : "";
+	char *text;
 
-	if (json_object_is_type(merge, json_type_string)) {
-		text = strdup(json_object_get_string(merge));
-	} else {
-		left = json_object_is_type(merge, json_type_array)
-			       ? json_object_array_get_idx(merge, 0)
-			       : NULL;
-		right = left ? json_object_array_get_idx(merge, 1) : NULL;
-		if (!json_object_is_type(left, json_type_string) ||
-		    !json_object_is_type(right, json_type_string)) {
-			convert_fail(c, "model.merges[%zu] is neither a string nor a pair of them",
-				     i);
-			return NULL;
-		}
-		if (asprintf(&text, "%s %s", json_object_get_string(left),
-			     json_object_get_string(right)) < 0)
-			text = NULL;
+	if (!left || !right) {
+		convert_fail(c, "model.merges[%zu] is neither a string nor a pair of them", i);
+		return NULL;
 	}
-	if (!text)
+	if (pair && (strchr(left, ' ') || strchr(right, ' '))) {
+		convert_fail(c, "model.merges[%zu] has a space in a token", i);
+		return NULL;
+	}
+	if (asprintf(&text, "%s%s%s", left, pair ? " " : "", right) < 0) {
 		convert_fail(c, "no memory for merge %zu", i);
+		return NULL;
+	}
 	return text;
 }
 
