@@ -41,6 +41,7 @@ struct llm_drafter {
 	struct token_tree tree;
 	uint32_t width; /* the index of its graph's */
 	uint32_t spared; /* steps since something was drafted */
+	uint64_t drafting_ns; /* of the step's tree, before its pass */
 	struct llm_draft_step step;
 	struct drafter_answer {
 		int32_t *ids;

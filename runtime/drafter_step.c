@@ -19,20 +19,17 @@
 
 /* ---- before the pass ---- */
 
-/* Whether drafts could be worth the time of a pass that is wider than a token's, if all of them
- * came true as often as the best kind of those that there are now. */
+/* Whether drafts could be worth their time and that of a pass that is wider than a token's, if all
+ * of them came true as often as the best kind of those that there are now. */
 static bool is_worth_drafting(const struct llm_drafter *d, int32_t token, const double *costs)
 {
 	uint32_t kinds = retrieval_kinds(d->retrieval) | reuse_kinds(&d->reuse, token);
-	double best = 0, least = INFINITY;
+	double best = 0;
 
 	for (uint32_t i = 0; i < TREE_KINDS; i++)
 		if (kinds >> i & 1)
 			best = fmax(best, d->acceptance.factors[i]);
-	for (uint32_t i = 1; i < WIDTHS; i++)
-		least = fmin(least, costs[i]);
-	/* A chain is expected to give 1 + p + p^2 + ... */
-	return best >= 1 || 1 / (1 - best) > least / costs[0];
+	return widths_are_worth(&d->times, costs, best);
 }
 
 static void grow(struct llm_drafter *d)
@@ -59,6 +56,7 @@ static uint32_t width_of(uint32_t n)
 
 static void draft(struct llm_drafter *d, int32_t token, uint32_t most)
 {
+	uint64_t start_ns = engine_now_ns();
 	uint32_t sizes[WIDTHS];
 	double costs[WIDTHS];
 
@@ -80,6 +78,7 @@ static void draft(struct llm_drafter *d, int32_t token, uint32_t most)
 		tree_pick_best(&d->growth, sizes, costs, WIDTHS, &d->tree);
 	}
 	d->width = width_of(d->tree.n);
+	d->drafting_ns = engine_now_ns() - start_ns;
 }
 
 static int evaluate(struct llm_session *s, const struct token_tree *t)
@@ -214,5 +213,8 @@ int drafter_keep(struct llm_drafter *d, struct llm_session *s, const uint8_t *pa
 	d->step.draft_ns += engine_now_ns() - kept_ns + keep_ns - start_ns;
 	if (!err)
 		count(d);
+	/* The virtual clock has no time of the host. */
+	if (!err && d->tree.n > 1 && !d->engine->soc)
+		widths_add_drafting(&d->times, (double)(d->drafting_ns + keep_ns - start_ns));
 	return err;
 }

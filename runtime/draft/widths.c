@@ -15,12 +15,32 @@ void widths_begin(struct widths_times *w, const double known[WIDTHS])
 	memcpy(w->known, known, sizeof(w->known));
 }
 
+static void add(struct widths_recent *r, double ns)
+{
+	r->ns[r->nr++ % WIDTHS_RECENT] = ns;
+}
+
 void widths_add(struct widths_times *w, uint32_t width, double ns)
 {
 	for (uint32_t i = 0; i < WIDTHS; i++)
 		w->since_ns[i] += ns;
 	w->since_ns[width] = 0;
-	w->recent_ns[width][w->nr[width]++ % WIDTHS_RECENT] = ns;
+	add(&w->passes[width], ns);
+}
+
+void widths_add_drafting(struct widths_times *w, double ns)
+{
+	add(&w->drafting, ns);
+}
+
+/* 0: there is none. */
+static double least_of(const struct widths_recent *r)
+{
+	double ns = INFINITY;
+
+	for (uint32_t i = 0; i < WIDTHS_RECENT && i < r->nr; i++)
+		ns = fmin(ns, r->ns[i]);
+	return r->nr ? ns : 0;
 }
 
 static double faded(double t, double since)
@@ -31,11 +51,9 @@ static double faded(double t, double since)
 /* What a width's passes took; 0: there was none. */
 static double time_of(const struct widths_times *w, uint32_t width)
 {
-	double ns = INFINITY;
+	const struct widths_recent *r = &w->passes[width];
 
-	for (uint32_t i = 0; i < WIDTHS_RECENT && i < w->nr[width]; i++)
-		ns = fmin(ns, w->recent_ns[width][i]);
-	return w->nr[width] ? faded(ns, w->since_ns[width]) : 0;
+	return r->nr ? faded(least_of(r), w->since_ns[width]) : 0;
 }
 
 /* 0: a guess is needed. */
@@ -43,7 +61,7 @@ static double cost_of(const struct widths_times *w, uint32_t width, double token
 {
 	if (!(token_ns > 0))
 		return w->known[width];
-	if (w->nr[width])
+	if (w->passes[width].nr)
 		return time_of(w, width) / token_ns;
 	return w->known[width] > 0 ? faded(w->known[width], w->since_ns[width] / token_ns) : 0;
 }
@@ -62,6 +80,18 @@ void widths_costs(const struct widths_times *w, double costs[WIDTHS])
 		if (!(token_ns > 0) && !(w->known[0] > 0))
 			costs[i] = INFINITY;
 	}
+}
+
+bool widths_are_worth(const struct widths_times *w, const double costs[WIDTHS], double p)
+{
+	double token_ns = time_of(w, 0), least = INFINITY;
+
+	for (uint32_t i = 1; i < WIDTHS; i++)
+		least = fmin(least, costs[i]);
+	if (token_ns > 0)
+		least += least_of(&w->drafting) / token_ns;
+	/* A chain is expected to give 1 + p + p^2 + ... */
+	return p >= 1 || 1 / (1 - p) > least / costs[0];
 }
 
 void widths_known(const struct widths_times *w, double known[WIDTHS])

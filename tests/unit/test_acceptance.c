@@ -207,6 +207,48 @@ static void what_was_known_is_where_the_next_begins(void **state)
 	assert_float_equal(costs[2], 2, 0.01);
 }
 
+static void drafts_are_worth_what_they_give_for_their_time(void **state)
+{
+	struct widths_times w;
+	double costs[WIDTHS];
+
+	widths_begin(&w, nothing);
+	widths_add(&w, 0, 100);
+	widths_add(&w, 1, 120);
+	widths_add(&w, 0, 100);
+	widths_costs(&w, costs);
+	/* Of a chain that comes true in one of five, 1.25 tokens are expected, for 1.2 passes. */
+	assert_true(widths_are_worth(&w, costs, 0.2));
+	assert_false(widths_are_worth(&w, costs, 0.16));
+	/* Drafting that takes 0.04 passes is still worth it, 0.06 not. Disturbed steps do not
+	 * count. */
+	widths_add_drafting(&w, 50);
+	assert_false(widths_are_worth(&w, costs, 0.2));
+	widths_add_drafting(&w, 4);
+	assert_true(widths_are_worth(&w, costs, 0.2));
+	for (int i = 0; i < WIDTHS_RECENT; i++)
+		widths_add_drafting(&w, 6);
+	assert_false(widths_are_worth(&w, costs, 0.2));
+	assert_true(widths_are_worth(&w, costs, 0.22));
+	/* What comes true for sure is worth any time. */
+	assert_true(widths_are_worth(&w, costs, 1));
+}
+
+static void drafting_is_free_until_a_token_was_measured(void **state)
+{
+	static const double known[WIDTHS] = { 1, 1.2, 1.4, 1.8, 2.6, 4, 6 };
+	struct widths_times w;
+	double costs[WIDTHS];
+
+	widths_begin(&w, known);
+	widths_add_drafting(&w, 1e9);
+	widths_costs(&w, costs);
+	assert_true(widths_are_worth(&w, costs, 0.2));
+	widths_add(&w, 0, 100);
+	widths_costs(&w, costs);
+	assert_false(widths_are_worth(&w, costs, 0.2));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -217,6 +259,8 @@ int main(void)
 		cmocka_unit_test(a_cost_is_the_least_of_the_recent_passes),
 		cmocka_unit_test(a_slow_width_is_tried_again_and_little_is_lost),
 		cmocka_unit_test(what_was_known_is_where_the_next_begins),
+		cmocka_unit_test(drafts_are_worth_what_they_give_for_their_time),
+		cmocka_unit_test(drafting_is_free_until_a_token_was_measured),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
