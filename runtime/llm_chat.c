@@ -124,6 +124,7 @@ static int chat_open(struct llm_chat *c, const struct llm_engine *engine,
 			.tok = engine->tok,
 			.format = t.format,
 			.system = c->system,
+			.opening = t.opening,
 			.bos = !opts->no_bos && (t.bos || tokenizer_adds_bos(engine->tok)),
 		};
 	free(t.own_system);
@@ -163,6 +164,11 @@ void llm_chat_free(struct llm_chat *chat)
 const char *llm_chat_format(const struct llm_chat *chat)
 {
 	return chat->chat.format->name;
+}
+
+const char *llm_chat_opening(const struct llm_chat *chat)
+{
+	return chat->chat.opening ? chat->chat.opening : "";
 }
 
 long llm_chat_user(const struct llm_chat *chat, const char *text, size_t bytes, int32_t *ids,

@@ -72,6 +72,9 @@ int llm_chat_create(struct llm_engine *engine, const struct llm_chat_options *op
 		    struct llm_chat **chat);
 void llm_chat_free(struct llm_chat *chat);
 const char *llm_chat_format(const struct llm_chat *chat); /* the name of its format */
+/* What the template begins each answer with, such as "<think>\n"; "" for nothing. llm_chat_user()'s
+ * tokens end with it, so that it is not generated; it belongs in front of the answer's text. */
+const char *llm_chat_opening(const struct llm_chat *chat);
 
 /*
  * Writes the tokens to @ids that a user's turn appends to the session, at most @max of them: what
@@ -88,7 +91,7 @@ void llm_chat_answered(struct llm_chat *chat, const struct llm_generate_result *
 struct llm_chat_turn {
 	const char *user;
 	size_t user_bytes;
-	const char *answer; /* NULL: it is to be generated */
+	const char *answer; /* with or without its opening; NULL: it is to be generated */
 	size_t answer_bytes;
 };
 

@@ -146,12 +146,18 @@ void chat_user(const struct chat *c, struct chat_text *t, bool first, const char
 	put_message(t, text, bytes, f->trims);
 	put_piece(c, t, f->user.after);
 	put_piece(c, t, f->answer.before);
+	put_piece(c, t, c->opening);
 }
 
 void chat_answer(const struct chat *c, struct chat_text *t, const char *text, size_t bytes)
 {
 	const struct chat_format *f = c->format;
+	size_t opening = c->opening ? strlen(c->opening) : 0;
 
+	if (opening && opening <= bytes && !memcmp(text, c->opening, opening)) {
+		text += opening;
+		bytes -= opening;
+	}
 	if (f->lead)
 		put(t, f->lead, strlen(f->lead));
 	put_message(t, text, bytes, f->trims || f->trims_answers);

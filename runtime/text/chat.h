@@ -24,6 +24,7 @@ struct chat {
 	const struct tokenizer *tok;
 	const struct chat_format *format;
 	const char *system; /* NULL: none */
+	const char *opening; /* of each answer, behind the format's pieces; NULL: none */
 	bool bos; /* it begins with BOS */
 };
 
@@ -40,7 +41,7 @@ void chat_begin(const struct chat *c, struct chat_text *t);
 /* Appends a user's turn, @first of all or a later one, and what opens the answer. */
 void chat_user(const struct chat *c, struct chat_text *t, bool first, const char *text,
 	       size_t bytes);
-/* Appends an answer as the model would write it. */
+/* Appends an answer as the model would write it, whether or not @text begins with the opening. */
 void chat_answer(const struct chat *c, struct chat_text *t, const char *text, size_t bytes);
 /* Appends what closes an answer. @ended: the model gave the end token, which is one of them. */
 void chat_close(const struct chat *c, struct chat_text *t, bool ended);

@@ -60,6 +60,9 @@ struct chat_template {
 	/* The system text that it has where none is given, allocated; NULL: none, or one that it
 	 * puts together, such as with the date. */
 	char *own_system;
+	/* What it has an answer begin with, behind the format's answer.before: "<think>" or
+	 * "<think>\n", where the model is to think first; NULL: nothing. */
+	const char *opening;
 };
 /* Recognises a template. 0 (free own_system), -ENOENT if it has no format's marks, or -ENOMEM. */
 int chat_format_recognise(const char *text, size_t bytes, struct chat_template *template);

@@ -75,6 +75,26 @@ static int find_system(const struct chat_format *f, const char *text, char **sys
 	return 0;
 }
 
+/* What follows what opens an answer in the same literal, to its end. Templates that open thoughts
+ * only if they are asked to have a literal of its own for that. */
+static const char *find_opening(const struct chat_format *f, const char *text)
+{
+	static const char *const openings[] = { "<think>\n", "<think>" };
+	const char *before = f->answer.before;
+	size_t n = before ? strlen(before) : 0;
+
+	for (; n && (text = strstr(text, before)); text += n) {
+		for (size_t i = 0; i < sizeof(openings) / sizeof(openings[0]); i++) {
+			size_t bytes = strlen(openings[i]);
+
+			if (!strncmp(text + n, openings[i], bytes) && text[n + bytes] &&
+			    strchr("'\"", text[n + bytes]))
+				return openings[i];
+		}
+	}
+	return NULL;
+}
+
 int chat_format_recognise(const char *text, size_t bytes, struct chat_template *template)
 {
 	char *copy = plain(text, bytes);
@@ -89,6 +109,7 @@ int chat_format_recognise(const char *text, size_t bytes, struct chat_template *
 	template->format = f;
 	if (f) {
 		template->bos = f->bos || strstr(copy, "bos_token");
+		template->opening = find_opening(f, copy);
 		err = find_system(f, copy, &template->own_system);
 	}
 	free(copy);

@@ -92,6 +92,13 @@ printf '%s' "{{ '<|user|>\\n' + message['content'] + eos_token }}{{ '<|assistant
 same "--chat-template NAME" "$(talk 'The kernel allocates\n' --chat-template zephyr -sys "Be terse" --ids)" "$want"
 same "--chat-template TEXT" "$(talk 'The kernel allocates\n' --chat-template "$(<"$scratch/template")" -sys "Be terse" --ids)" "$want"
 same "--chat-template-file" "$(talk 'The kernel allocates\n' --chat-template-file "$scratch/template" -sys "Be terse" --ids)" "$want"
+# A template that opens thoughts: each answer begins with that.
+printf '%s' "{{ '<|user|>\\n' + message['content'] + eos_token }}{{ '<|assistant|>\\n<think>\\n' }}" >"$scratch/thinks"
+thinks=$(written "<|user|>\nThe kernel allocates</s>\n<|assistant|>\n<think>\n")
+same "a template that opens thoughts" "$(talk 'The kernel allocates\n' --chat-template-file "$scratch/thinks")" $'<think>\n'"$thinks"
+same "each answer begins with that" "$(talk 'a\nb\n' --chat-template-file "$scratch/thinks" --grammar 'root ::= "x"' | xargs)" "<think> x <think> x"
+same "but --ids are those of generated tokens" "$(talk 'The kernel allocates\n' --chat-template-file "$scratch/thinks" --ids)" \
+	"$(written "<|user|>\nThe kernel allocates</s>\n<|assistant|>\n<think>\n" --ids)"
 same "a model without a template" "$(printf 'The kernel allocates\n' | "${none[@]}" -n 6 --chat-template mistral-v3 --ids)" "$(written "$first" --ids)"
 same "--no-bos" "$(talk 'The kernel allocates\n' --no-bos --ids)" "$(written "$first" --no-bos --ids)"
 same "--jinja, --no-jinja and --reasoning-format none change nothing" "$(talk 'The kernel allocates\n' --jinja --no-jinja --reasoning-format none --ids)" "$(written "$first" --ids)"

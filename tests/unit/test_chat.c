@@ -414,7 +414,9 @@ static void test_bos_comes_once(void **state)
 
 		for (size_t i = 0; (format = chat_format_at(i)); i++)
 			for (unsigned int bos = 0; bos < 2; bos++) {
-				const struct chat c = { f.tok, format, "s", bos };
+				const struct chat c = {
+					.tok = f.tok, .format = format, .system = "s", .bos = bos
+				};
 				struct chat_text t = { 0 };
 				int32_t ids[512];
 

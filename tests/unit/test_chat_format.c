@@ -389,6 +389,60 @@ static void test_a_templates_own_system_text(void **state)
 	expect_recognised("{{ '<|im_start|>system\n<|im_end|>' }}", "chatml", false, NULL);
 }
 
+static void expect_opening(const char *text, const char *name, const char *opening)
+{
+	struct chat_template t;
+
+	assert_int_equal(chat_format_recognise(text, strlen(text), &t), 0);
+	assert_string_equal(t.format->name, name);
+	if (opening ? !t.opening || strcmp(t.opening, opening) != 0 : !!t.opening)
+		fail_msg("'%s', not '%s': %s", t.opening, opening, text);
+	free(t.own_system);
+}
+
+/* R1's and QwQ's as their files have them, and templates that only speak of thoughts. */
+static void test_templates_that_open_thoughts(void **state)
+{
+	expect_opening(
+		"{{'<\uff5cUser\uff5c>' + m['content']}}{{'<\uff5cAssistant\uff5c>' + content + "
+		"'<\uff5cend\u2581of\u2581sentence\uff5c>'}}{% if add_generation_prompt and not "
+		"ns.is_tool %}{{'<\uff5cAssistant\uff5c><think>\\n'}}{% endif %}",
+		"deepseek3", "<think>\n");
+	expect_opening("{{- '<|im_start|>assistant\n' + m.content + '<|im_end|>' }}"
+		       "{%- if add_generation_prompt %}{{- \"<|im_start|>assistant\\n<think>\" }}",
+		       "chatml", "<think>");
+	expect_opening("{{- '<|im_start|>' + m.role + '\n<think>\n' + m.reasoning_content }}"
+		       "{{- '<|im_end|>' }}{{- '<|im_start|>assistant\n' }}"
+		       "{%- if not enable_thinking %}{{- '<think>\n\n</think>\n\n' }}{%- endif %}",
+		       "chatml", NULL);
+	expect_opening("{{- '<|im_start|>assistant\n<think>\n\n</think>\n\n<|im_end|>' }}",
+		       "chatml", NULL);
+	expect_opening("<|im_end|>{{- '<|im_start|>assistant\n<think>", "chatml", NULL);
+	/* A format without a piece there. */
+	expect_opening("{{ '[INST]' }}{{ '<think>' }}", "llama2", NULL);
+}
+
+static void test_an_opening_is_in_front_of_each_answer_once(void **state)
+{
+	static const struct turn with[] = { { "Hi", "<think>\nHm</think>Ha" }, { "Bye", NULL } },
+				 without[] = { { "Hi", "Hm</think>Ha" }, { "Bye", NULL } };
+	const struct chat c = {
+		.tok = spm.tok,
+		.format = chat_format_find("chatml"),
+		.opening = "<think>\n",
+	};
+
+	for (int i = 0; i < 2; i++) {
+		char *text = render(&c, i ? with : without, 2);
+
+		assert_string_equal(
+			text, "<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\n<think>\n"
+			      "Hm</think>Ha<|im_end|>\n<|im_start|>user\nBye<|im_end|>\n"
+			      "<|im_start|>assistant\n<think>\n");
+		free(text);
+	}
+}
+
 static void test_a_template_with_nuls_and_backslashes(void **state)
 {
 	static const char text[] = "\0\\<|im_start|>\0<|im_end|>\\";
@@ -408,6 +462,8 @@ int main(void)
 		cmocka_unit_test(test_a_row_is_not_hidden_by_one_before_it),
 		cmocka_unit_test(test_templates_are_recognised),
 		cmocka_unit_test(test_a_templates_own_system_text),
+		cmocka_unit_test(test_templates_that_open_thoughts),
+		cmocka_unit_test(test_an_opening_is_in_front_of_each_answer_once),
 		cmocka_unit_test(test_a_template_with_nuls_and_backslashes),
 	};
 

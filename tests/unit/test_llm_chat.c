@@ -161,6 +161,26 @@ static void test_the_tokens_of_turns(void **state)
 	llm_chat_free(chat);
 }
 
+static void test_turns_end_with_the_templates_opening(void **state)
+{
+	struct llm_chat *chat = open_chat(engine, "zephyr", NULL);
+	struct llm_generate_result result = { .ended = LLM_ENDED_TOKEN, .last = 2 };
+	const struct llm_chat_turn turn = { "a", 1, NULL, 0 };
+
+	assert_string_equal(llm_chat_opening(chat), "");
+	llm_chat_free(chat);
+	chat = open_chat(engine,
+			 "{{ '<|user|>\n' + message['content'] + eos_token }}"
+			 "{{ '<|assistant|>\n<think>\n' }}",
+			 NULL);
+	assert_string_equal(llm_chat_opening(chat), "<think>\n");
+	expect_render(chat, &turn, 1, "<|user|>\na</s>\n<|assistant|>\n<think>\n");
+	expect_turn(chat, "The kernel", "<|user|>\nThe kernel</s>\n<|assistant|>\n<think>\n");
+	llm_chat_answered(chat, &result);
+	expect_turn(chat, "Why", "</s>\n<|user|>\nWhy</s>\n<|assistant|>\n<think>\n");
+	llm_chat_free(chat);
+}
+
 static void test_no_bos(void **state)
 {
 	const struct llm_chat_options o = { .format = "zephyr", .no_bos = true };
@@ -278,6 +298,7 @@ int main(void)
 		cmocka_unit_test(test_formats_that_are_not_known),
 		cmocka_unit_test(test_a_text_of_turns),
 		cmocka_unit_test(test_the_tokens_of_turns),
+		cmocka_unit_test(test_turns_end_with_the_templates_opening),
 		cmocka_unit_test(test_no_bos),
 		cmocka_unit_test(test_a_conversation_in_a_session),
 		cmocka_unit_test(test_a_models_own_template),

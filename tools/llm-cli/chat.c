@@ -243,6 +243,7 @@ int chat_run(struct generator *g, struct llm_chat *chat)
 	char *text = first_turn(g->o, &bytes);
 	int status = !text && (g->o->prompt || g->o->file);
 
+	g->opening = llm_chat_opening(chat);
 	if (!g->o->limited)
 		g->max_tokens = UINT64_MAX;
 	while (text && !status) {

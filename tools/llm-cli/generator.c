@@ -99,7 +99,9 @@ int generator_open(struct generator *g, struct cli_options *o, struct llm_engine
 {
 	int status;
 
-	*g = (struct generator){ .o = o, .engine = engine, .max_tokens = o->n_predict };
+	*g = (struct generator){
+		.o = o, .engine = engine, .max_tokens = o->n_predict, .opening = ""
+	};
 	status = stop_init(&o->stop, !o->no_escape);
 	if (!status)
 		status = engine_session(engine, o->n_ctx, &g->session);
@@ -130,6 +132,14 @@ int generator_close(struct generator *g, uint64_t load_ns, int status)
 
 /* ---- generating ---- */
 
+static void write_text(struct generator *g, const char *text, size_t bytes)
+{
+	if (bytes) {
+		fwrite(text, 1, bytes, stdout);
+		g->newline = text[bytes - 1] == '\n';
+	}
+}
+
 static int write_token(void *ud, const struct llm_generated *token)
 {
 	struct generator *g = ud;
@@ -138,10 +148,8 @@ static int write_token(void *ud, const struct llm_generated *token)
 		return 1;
 	if (g->o->ids && token->id >= 0)
 		printf(token->n ? " %" PRId32 : "%" PRId32, token->id);
-	if (!g->o->ids && token->text_bytes) {
-		fwrite(token->text, 1, token->text_bytes, stdout);
-		g->newline = token->text[token->text_bytes - 1] == '\n';
-	}
+	if (!g->o->ids)
+		write_text(g, token->text, token->text_bytes);
 	fflush(stdout);
 	return interrupt_seen() || ferror(stdout) ||
 	       stop_seen(&g->o->stop, token->text, token->text_bytes);
@@ -175,6 +183,9 @@ int generator_run(struct generator *g, const struct token_list *prompt, size_t k
 	int status = 0;
 
 	g->newline = true;
+	if (!g->o->ids)
+		write_text(g, g->opening, strlen(g->opening));
+	fflush(stdout);
 	stop_begin(&g->o->stop);
 	llm_sampler_begin_text(g->sampler);
 	llm_sampler_prompt(g->sampler, prompt->ids + known, prompt->n - known);

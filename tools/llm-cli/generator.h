@@ -18,6 +18,7 @@ struct generator {
 	struct llm_drafter *drafter; /* NULL: nothing is drafted */
 	struct timeline *timeline; /* NULL: none is written */
 	uint64_t max_tokens; /* of each text */
+	const char *opening; /* written in front of each text, "" for none, but not with --ids */
 	bool newline; /* the last byte written was a newline, or nothing was written */
 };
 
