@@ -130,7 +130,9 @@ size_t vocab_unprint(const uint8_t *text, size_t bytes, uint8_t *out, bool *comp
 
 /* Whether a token of this text ends texts or turns in all models that have it. */
 bool ends_text(const char *s, size_t bytes);
-/* Marks such tokens among the special ones. */
+/* Whether one of this text stands around messages in a chat format. */
+bool is_turn_text(const char *s, size_t bytes);
+/* Marks those that end among the special ones. */
 void ends_mark(struct tokenizer *tok);
 
 int special_load(struct tokenizer *tok, struct tokenizer_error *e);
