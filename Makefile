@@ -8,8 +8,9 @@
 #   make deps | all | experiments | kmod | insmod | rmmod | install | clean
 #   make deb                             Debian packages, into $(BUILD)/deb; docs/packaging.md
 #
-# Variables: BUILD=DIR (build), SAN=1 (ASan and UBSan, into $(BUILD)/san), KDIR=DIR (kernel to build the module for),
-# VNPU_DATA=DIR (models and texts for the larger tests), DEPS=no (never install packages), V=1 (show commands).
+# Variables: BUILD=DIR (build), SAN=1 (ASan and UBSan, into $(BUILD)/san), SAN=thread (TSan, into $(BUILD)/tsan),
+# KDIR=DIR (kernel to build the module for), VNPU_DATA=DIR (models and texts for the larger tests),
+# DEPS=no (never install packages), V=1 (show commands).
 # install takes DESTDIR, PREFIX (/usr/local), LIBDIR, UNITDIR, UDEVDIR and SYSUSERSDIR.
 
 SHELL := /bin/bash
@@ -27,11 +28,18 @@ SYSUSERSDIR ?= $(PREFIX)/lib/sysusers.d
 CC := gcc
 Q := $(if $(V),,@)
 
-ifdef SAN
+ifeq ($(SAN),)
+O := $(BUILD)
+else ifeq ($(SAN),1)
 O := $(BUILD)/san
 SANFLAGS := -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
+else ifeq ($(SAN),thread)
+# TSan does not know fences. Those of the tree order a store before a load; what a thread hands over is behind a release and an
+# acquire of the word itself, which TSan knows.
+O := $(BUILD)/tsan
+SANFLAGS := -fsanitize=thread -Wno-tsan -fno-omit-frame-pointer
 else
-O := $(BUILD)
+$(error SAN=$(SAN) is neither 1 nor thread)
 endif
 
 # -ffp-contract=off: float results must not depend on the compiler's choice of fused operations.
@@ -122,6 +130,8 @@ AVX512 := -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512vnni -mavx2 -mfma -
 $(O)/obj/%_avx512.o: ISA := $(AVX512)
 $(O)/obj/kernels/kernels_kq_row_avx512.o: ISA += -mavx512vbmi
 $(O)/obj/%_amx.o: ISA := $(AVX512) -mamx-tile -mamx-int8
+# It keeps sums in registers that it names, which TSan's calls between its instructions would overwrite.
+$(O)/obj/kernels/kernels_avx512.o: ISA += $(if $(filter thread,$(SAN)),-fno-sanitize=thread)
 endif
 ifeq ($(MACHINE),aarch64)
 $(O)/obj/%_neon.o: ISA := -march=armv8.2-a+dotprod

@@ -77,7 +77,7 @@ typedef uint16_t vf16 __attribute__((vector_size(2 * LANES)));
 INLINE vf load_scales(const uint8_t *block, size_t row_bytes)
 {
 	uint16_t scale;
-	vf16 h;
+	vf16 h = { 0 };
 
 #pragma GCC unroll 16
 	for (uint32_t i = 0; i < LANES; i++) {

@@ -10,7 +10,8 @@
 
 #include "gguf_quantize.h"
 
-#if defined(__x86_64__)
+/* The loader chooses a clone before TSan is there, whose calls the choice would contain. */
+#if defined(__x86_64__) && !defined(__SANITIZE_THREAD__)
 #define CLONES __attribute__((target_clones("default", "avx2", "avx512f")))
 #else
 #define CLONES

@@ -140,35 +140,38 @@ void quantize_smooth(const struct quantize *q, struct quantize_tensor *t)
 
 /* ---- weights ---- */
 
-/* Row @r of the matrices under each other; *@fold: its matrix's, *@row: in that. */
-static const struct gguf_tensor *find_row(const struct quantize_shadow *s, unsigned int r,
-					  struct shadow_fold *fold, unsigned int *row)
+/* A row of a matrix. */
+struct matrix_row {
+	enum llm_matrix matrix;
+	unsigned int row;
+};
+
+/* Row @r, below s->n, of the input's matrices under each other. */
+static struct matrix_row find_row(const struct quantize_shadow *s, unsigned int r)
 {
-	const struct llm_layer *layer = &s->q->model.layers[s->layer];
+	struct matrix_row at = { .row = r };
 
-	for (enum llm_matrix w = 0; w < LLM_NR_PLAIN_MATRICES; w++) {
-		unsigned int rows = llm_model_rows(&s->q->model, w);
+	for (; at.matrix < LLM_NR_PLAIN_MATRICES; at.matrix++) {
+		unsigned int rows = llm_model_rows(&s->q->model, at.matrix);
 
-		if (shadow_input_of_matrix(w) != s->input)
+		if (shadow_input_of_matrix(at.matrix) != s->input)
 			continue;
-		if (r < rows) {
-			*fold = shadow_fold_matrix(&s->q->opts->calibration->smooth, s->layer, w);
-			*row = r;
-			return layer->matrix[w];
-		}
-		r -= rows;
+		if (at.row < rows)
+			break;
+		at.row -= rows;
 	}
-	return NULL;
+	return at;
 }
 
 /* The window's channels of row @r. */
 static void read_row(const struct quantize_shadow *s, unsigned int r, float *values)
 {
-	struct shadow_fold fold;
-	unsigned int row;
-	const struct gguf_tensor *t = find_row(s, r, &fold, &row);
+	const struct matrix_row at = find_row(s, r);
+	const struct gguf_tensor *t = s->q->model.layers[s->layer].matrix[at.matrix];
+	const struct shadow_fold fold =
+		shadow_fold_matrix(&s->q->opts->calibration->smooth, s->layer, at.matrix);
 	const struct gguf_type_traits *traits = gguf_type_traits(t->type);
-	uint64_t first = (uint64_t)row * s->k + s->first;
+	uint64_t first = (uint64_t)at.row * s->k + s->first;
 
 	gguf_dequantize(t->type,
 			(const uint8_t *)t->data +

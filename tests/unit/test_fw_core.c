@@ -448,7 +448,7 @@ static void a_tail_beyond_the_ring_ends_the_core(void **state)
 
 	fake_start(f, 2, 0, FW_ISA_AUTO);
 	pthread_mutex_lock(&f->lock);
-	f->info.sq_tail = 17;
+	__atomic_store_n(&f->info.sq_tail, 17, __ATOMIC_RELEASE);
 	pthread_cond_broadcast(&f->changed);
 	pthread_mutex_unlock(&f->lock);
 	assert_int_equal(fake_join(f), -EPROTO);
