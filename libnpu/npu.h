@@ -275,7 +275,14 @@ int npu_queue_create(struct npu_context *ctx, const struct npu_queue_options *op
 /* Cancels its jobs in flight. Other threads may use and free its jobs meanwhile. */
 void npu_queue_free(struct npu_queue *queue);
 
-/* A point of a timeline syncobj, or (point 0) a binary syncobj. */
+/*
+ * A point of a timeline syncobj, or (point 0) a binary syncobj.
+ *
+ * Points of a timeline should rise in the order in which they are submitted and signaled. As in the
+ * kernel, one that does not gets the value of the point before it and hides all points before it: a
+ * wait for any point up to that value waits for all of them, and npu_fence_query() counts from it
+ * on, so that it may return less than before.
+ */
 struct npu_sync {
 	struct npu_fence *fence;
 	uint64_t point;
@@ -324,6 +331,7 @@ void npu_fence_free(struct npu_fence *fence);
 /* @timeout_ns is relative; -ETIMEDOUT when it passes. Point 0: the binary syncobj. */
 int npu_fence_wait(struct npu_fence *fence, uint64_t point, int64_t timeout_ns);
 int npu_fence_signal(struct npu_fence *fence, uint64_t point);
+/* The last point that is reached; 0: none, or a binary syncobj. */
 int npu_fence_query(struct npu_fence *fence, uint64_t *point);
 /* Exports the present fence of the binary syncobj as a sync_file, for another driver; the caller
  * closes *@fd. -EOPNOTSUPP on sim, or if vnpu.ko's parameter fence_export forbids it; -EINVAL if no

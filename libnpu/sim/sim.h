@@ -148,12 +148,15 @@ struct sim_hwq {
 
 struct sim_point {
 	uint64_t value;
+	uint64_t before; /* value of the point before it in its run; 0: it is the first */
+	uint64_t run; /* 0: the fence of a binary syncobj */
 	struct sim_fence *fence;
 };
 
 struct sim_syncobj {
-	struct sim_point *points; /* rising; a binary syncobj has one of value 0 */
+	struct sim_point *points; /* in the order in which they were added; values rise in a run */
 	unsigned int nr, cap;
+	uint64_t runs;
 };
 
 struct sim {

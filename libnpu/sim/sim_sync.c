@@ -3,6 +3,10 @@
  * Fences and syncobjs of the simulated device. A syncobj is a list of points, each with the fence
  * of the job that will reach it. A point is reached when its fence and those of all points before
  * it have signaled.
+ *
+ * The kernel's rules for points that do not rise (dma_fence_chain_init(), drm_syncobj_query_ioctl()
+ * of Linux 6.12) hold here too: such a point begins another run and gets the last point's value.
+ * Points are looked for, and queries count, in the last run only.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -115,12 +119,16 @@ static void sim_syncobj_prune(struct sim_syncobj *obj)
 /* Number of points that a waiter for @point waits for; 0 if no fence will reach it. */
 static unsigned int sim_syncobj_find(const struct sim_syncobj *obj, uint64_t point)
 {
-	if (!point)
-		return obj->nr;
-	for (unsigned int i = 0; i < obj->nr; i++)
-		if (obj->points[i].value >= point)
-			return i + 1;
-	return 0;
+	unsigned int i = obj->nr;
+
+	if (!point || !i)
+		return i;
+	if (obj->points[i - 1].value < point)
+		return 0;
+	while (i > 1 && obj->points[i - 1].before >= point &&
+	       obj->points[i - 2].run == obj->points[i - 1].run)
+		i--;
+	return i;
 }
 
 int sim_syncobj_deps(struct sim *sim, uint32_t handle, uint64_t point, struct sim_fences *deps)
@@ -157,27 +165,57 @@ int sim_syncobj_reserve(struct sim *sim, uint32_t handle, unsigned int extra)
 	return 0;
 }
 
+static void sim_syncobj_replace(struct sim *sim, struct sim_syncobj *obj, struct sim_fence *fence)
+{
+	sim_fence_get(fence);
+	sim_syncobj_reset(obj);
+	obj->points[obj->nr++] = (struct sim_point){ .fence = fence };
+	sim->wake_cond = true;
+}
+
+static void sim_syncobj_append(struct sim *sim, struct sim_syncobj *obj, uint64_t value,
+			       struct sim_fence *fence)
+{
+	const struct sim_point *last = obj->nr ? &obj->points[obj->nr - 1] : NULL;
+	struct sim_point point = { .value = value, .fence = sim_fence_get(fence) };
+
+	if (last && last->run && value > last->value) {
+		point.before = last->value;
+		point.run = last->run;
+	} else {
+		if (last && last->value > value)
+			point.value = last->value;
+		point.run = ++obj->runs;
+	}
+	obj->points[obj->nr++] = point;
+	sim->wake_cond = true;
+}
+
 void sim_syncobj_add(struct sim *sim, uint32_t handle, uint64_t point, struct sim_fence *fence)
 {
 	struct sim_syncobj *obj = sim_table_get(&sim->syncobjs, handle);
-	unsigned int at;
 
-	if (!point)
-		sim_syncobj_reset(obj);
-	for (at = obj->nr; at && obj->points[at - 1].value > point; at--)
-		obj->points[at] = obj->points[at - 1];
-	obj->points[at] = (struct sim_point){ .value = point, .fence = sim_fence_get(fence) };
-	obj->nr++;
-	sim->wake_cond = true;
+	if (point)
+		sim_syncobj_append(sim, obj, point, fence);
+	else
+		sim_syncobj_replace(sim, obj, fence);
 }
 
 static uint64_t sim_syncobj_value(const struct sim_syncobj *obj, bool submitted)
 {
-	uint64_t value = 0;
+	const struct sim_point *last = obj->nr ? &obj->points[obj->nr - 1] : NULL;
+	bool reached = true;
 
-	for (unsigned int i = 0; i < obj->nr && (submitted || obj->points[i].fence->signaled); i++)
-		value = obj->points[i].value;
-	return value;
+	if (!last || submitted)
+		return last ? last->value : 0;
+	for (const struct sim_point *p = obj->points; p <= last; p++) {
+		if (p->fence->signaled)
+			continue;
+		if (p->run == last->run)
+			return p->before;
+		reached = false;
+	}
+	return reached ? last->value : last->before;
 }
 
 /* ---- the DRM core's ioctls ---- */
@@ -223,9 +261,9 @@ static int sim_syncobj_destroy(struct sim *sim, struct drm_syncobj_destroy *args
 	return 0;
 }
 
-/* SIGNAL, RESET and TIMELINE_SIGNAL, all handles or none. */
-static int sim_syncobj_array(struct sim *sim, const uint32_t *handles, const uint64_t *points,
-			     uint32_t nr, bool signal)
+/* SIGNAL, RESET and TIMELINE_SIGNAL, all handles or none. @points NULL: all 0. */
+static int sim_syncobj_array(struct sim *sim, unsigned long request, const uint32_t *handles,
+			     const uint64_t *points, uint32_t nr)
 {
 	struct sim_fence *fence;
 	int ret = 0;
@@ -242,10 +280,14 @@ static int sim_syncobj_array(struct sim *sim, const uint32_t *handles, const uin
 	if (!fence)
 		return -ENOMEM;
 	for (uint32_t i = 0; i < nr; i++) {
-		if (signal)
-			sim_syncobj_add(sim, handles[i], points ? points[i] : 0, fence);
+		struct sim_syncobj *obj = sim_table_get(&sim->syncobjs, handles[i]);
+
+		if (request == DRM_IOCTL_SYNCOBJ_RESET)
+			sim_syncobj_reset(obj);
+		else if (request == DRM_IOCTL_SYNCOBJ_SIGNAL)
+			sim_syncobj_replace(sim, obj, fence);
 		else
-			sim_syncobj_reset(sim_table_get(&sim->syncobjs, handles[i]));
+			sim_syncobj_append(sim, obj, points ? points[i] : 0, fence);
 	}
 	sim_fence_put(fence);
 	return 0;
@@ -271,55 +313,56 @@ static int sim_syncobj_query(struct sim *sim, struct drm_syncobj_timeline_array 
 	return 0;
 }
 
-/* 1: done; 0: not yet; -errno. */
-static int sim_syncobj_poll(struct sim *sim, uint32_t handle, uint64_t point, uint32_t flags)
-{
-	struct sim_syncobj *obj = sim_table_get(&sim->syncobjs, handle);
-	unsigned int nr;
+/* A point that a thread waits for: once it is there, points that come later do not matter. */
+struct sim_waiter {
+	bool found;
+	struct sim_fences fences;
+};
 
-	if (!obj)
-		return -ENOENT;
-	nr = sim_syncobj_find(obj, point);
-	if (!nr)
-		return flags & (DRM_SYNCOBJ_WAIT_FLAGS_WAIT_FOR_SUBMIT |
-				DRM_SYNCOBJ_WAIT_FLAGS_WAIT_AVAILABLE)
-			       ? 0
-			       : -EINVAL;
-	if (flags & DRM_SYNCOBJ_WAIT_FLAGS_WAIT_AVAILABLE)
-		return 1;
-	for (unsigned int i = 0; i < nr; i++)
-		if (!obj->points[i].fence->signaled)
-			return 0;
-	return 1;
+/* 1: done; 0: not yet; -errno. */
+static int sim_waiter_poll(struct sim *sim, struct sim_waiter *w, uint32_t handle, uint64_t point,
+			   uint32_t flags)
+{
+	int ret = w->found ? 0 : sim_syncobj_deps(sim, handle, point, &w->fences);
+
+	if (ret == -EINVAL && (flags & (DRM_SYNCOBJ_WAIT_FLAGS_WAIT_FOR_SUBMIT |
+					DRM_SYNCOBJ_WAIT_FLAGS_WAIT_AVAILABLE)))
+		return 0;
+	if (ret)
+		return ret;
+	w->found = true;
+	return sim_fences_prune(&w->fences) || (flags & DRM_SYNCOBJ_WAIT_FLAGS_WAIT_AVAILABLE);
 }
 
-static int sim_syncobj_wait(struct sim *sim, struct drm_syncobj_timeline_wait *args,
-			    uint32_t allowed)
+/* Number of points that are done; -errno. */
+static int sim_waiters_poll(struct sim *sim, struct sim_waiter *waiters,
+			    struct drm_syncobj_timeline_wait *args)
 {
 	const uint32_t *handles = (const uint32_t *)(uintptr_t)args->handles;
 	const uint64_t *points = (const uint64_t *)(uintptr_t)args->points;
-	bool all = args->flags & DRM_SYNCOBJ_WAIT_FLAGS_WAIT_ALL;
-	int ret = 0;
+	int done = 0, ret;
 
-	if ((args->flags & ~allowed) || !args->count_handles ||
-	    args->count_handles > SIM_MAX_WAIT_HANDLES)
-		return -EINVAL;
-	if (!handles || (!points && (allowed & DRM_SYNCOBJ_WAIT_FLAGS_WAIT_AVAILABLE)))
-		return -EFAULT;
+	for (uint32_t i = 0; i < args->count_handles; i++) {
+		ret = sim_waiter_poll(sim, &waiters[i], handles[i], points ? points[i] : 0,
+				      args->flags);
+		if (ret < 0)
+			return ret;
+		if (ret && !done++)
+			args->first_signaled = i;
+	}
+	return done;
+}
+
+static int sim_waiters_sleep(struct sim *sim, struct sim_waiter *waiters,
+			     struct drm_syncobj_timeline_wait *args)
+{
+	int want = args->flags & DRM_SYNCOBJ_WAIT_FLAGS_WAIT_ALL ? (int)args->count_handles : 1;
+	int ret;
+
 	sim_listen_begin(sim);
 	for (;;) {
-		uint32_t done = 0;
-
-		for (uint32_t i = 0; i < args->count_handles && ret >= 0; i++) {
-			ret = sim_syncobj_poll(sim, handles[i], points ? points[i] : 0,
-					       args->flags);
-			if (ret == 1 && !done++)
-				args->first_signaled = i;
-		}
-		if (ret < 0)
-			break;
-		ret = 0;
-		if (done == args->count_handles || (done && !all))
+		ret = sim_waiters_poll(sim, waiters, args);
+		if (ret < 0 || ret >= want)
 			break;
 		if (!sim_cond_wait(sim, &sim->cond, args->timeout_nsec)) {
 			ret = -ETIME;
@@ -327,6 +370,27 @@ static int sim_syncobj_wait(struct sim *sim, struct drm_syncobj_timeline_wait *a
 		}
 	}
 	sim_listen_end(sim);
+	return ret < 0 ? ret : 0;
+}
+
+static int sim_syncobj_wait(struct sim *sim, struct drm_syncobj_timeline_wait *args,
+			    uint32_t allowed)
+{
+	struct sim_waiter *waiters;
+	int ret;
+
+	if ((args->flags & ~allowed) || !args->count_handles ||
+	    args->count_handles > SIM_MAX_WAIT_HANDLES)
+		return -EINVAL;
+	if (!args->handles || (!args->points && (allowed & DRM_SYNCOBJ_WAIT_FLAGS_WAIT_AVAILABLE)))
+		return -EFAULT;
+	waiters = calloc(args->count_handles, sizeof(*waiters));
+	if (!waiters)
+		return -ENOMEM;
+	ret = sim_waiters_sleep(sim, waiters, args);
+	for (uint32_t i = 0; i < args->count_handles; i++)
+		sim_fences_clear(&waiters[i].fences);
+	free(waiters);
 	return ret;
 }
 
@@ -367,16 +431,14 @@ int sim_syncobj_ioctl(struct sim *sim, unsigned long request, void *arg)
 	case DRM_IOCTL_SYNCOBJ_RESET:
 		if (array->pad)
 			return -EINVAL;
-		return sim_syncobj_array(sim, (const uint32_t *)(uintptr_t)array->handles, NULL,
-					 array->count_handles, request == DRM_IOCTL_SYNCOBJ_SIGNAL);
+		return sim_syncobj_array(sim, request, (const uint32_t *)(uintptr_t)array->handles,
+					 NULL, array->count_handles);
 	case DRM_IOCTL_SYNCOBJ_TIMELINE_SIGNAL:
 		if (timeline->flags)
 			return -EINVAL;
-		if (!timeline->points)
-			return -EFAULT;
-		return sim_syncobj_array(sim, (const uint32_t *)(uintptr_t)timeline->handles,
-					 (const uint64_t *)(uintptr_t)timeline->points,
-					 timeline->count_handles, true);
+		return sim_syncobj_array(
+			sim, request, (const uint32_t *)(uintptr_t)timeline->handles,
+			(const uint64_t *)(uintptr_t)timeline->points, timeline->count_handles);
 	case DRM_IOCTL_SYNCOBJ_QUERY:
 		return sim_syncobj_query(sim, arg);
 	case DRM_IOCTL_SYNCOBJ_HANDLE_TO_FD:

@@ -107,7 +107,7 @@ no_permission() {
 
 unless_late "npu-info --doctor" doctor
 unless_late "a user without permission" no_permission
-for t in test_npu_device test_npu_file test_npu_faults test_npu_isolation test_npu_calls test_npu_ops test_npu_matmul test_npu_qk test_npu_attn_i8 test_npu_tree test_npu_columns test_npu_graph test_npu_image test_npu_log test_npu_shape test_npu_times test_npu_trace; do
+for t in test_npu_device test_npu_timeline test_npu_file test_npu_faults test_npu_isolation test_npu_calls test_npu_ops test_npu_matmul test_npu_qk test_npu_attn_i8 test_npu_tree test_npu_columns test_npu_graph test_npu_image test_npu_log test_npu_shape test_npu_times test_npu_trace; do
 	unless_late "$t over drm" over_drm $t
 done
 unless_late "llm-bench docs6m over drm" bench $model 64
