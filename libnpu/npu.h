@@ -104,7 +104,7 @@ struct npu_device_info {
 
 /* Opens a device. @opts NULL: all defaults. -ENOENT no node, no module or no such profile; -EINVAL
  * the profile is not valid; -EACCES no permission; -ENODEV not a vnpu, or it has no firmware;
- * -EPROTO incompatible versions. */
+ * -EPROTO incompatible versions; -EFBIG sim only: the limit of file sizes is below 1 MiB. */
 int npu_device_open(const struct npu_device_options *opts, struct npu_device **dev);
 void npu_device_close(struct npu_device *dev);
 const struct npu_device_info *npu_device_info(const struct npu_device *dev);
@@ -151,7 +151,9 @@ int npu_context_state(struct npu_context *ctx, struct npu_context_state *state);
 #define NPU_BUFFER_DEVICE_READ_ONLY (1u << 0)
 
 /* Allocates zeroed memory that CPU and NPU share, mapped for the program and bound in the context.
- * The error line of -ENOMEM and -ENOSPC has the number of bytes. */
+ * -ENOMEM; -ENOSPC over a limit of the device; -EFBIG (sim only) over the process's limit of file
+ * sizes (ulimit -f), which counts the sim's memory as one file. Their error line has the number of
+ * bytes. */
 int npu_buffer_create(struct npu_context *ctx, size_t size_bytes, uint32_t flags,
 		      struct npu_buffer **buf);
 /*

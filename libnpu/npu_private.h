@@ -14,6 +14,7 @@
 #include "npu_fail.h"
 #include "polling.h"
 #include "transport.h"
+#include "va.h"
 
 #define NPU_PAGE DRM_VNPU_PAGE_SIZE
 
@@ -25,12 +26,6 @@ struct npu_device {
 	struct drm_vnpu_query_limits limits;
 	atomic_ullong submits, jobs, waits, polls;
 	uint32_t trace_nr; /* number of this opening of a device in the process */
-};
-
-/* Free address ranges of a context, sorted by address. */
-struct npu_va_range {
-	struct npu_va_range *next;
-	uint64_t start, size;
 };
 
 struct npu_context {
@@ -139,12 +134,6 @@ bool npu_queue_idle(struct npu_queue *queue, uint64_t seqno);
 bool npu_queue_ended(struct npu_queue *queue, uint64_t seqno);
 /* Waits until the device is done with the job. */
 void npu_queue_drain(struct npu_queue *queue, uint64_t seqno);
-
-int npu_va_init(struct npu_va_range **list, uint64_t start, uint64_t size);
-/* First fit; 0 if there is no room. */
-uint64_t npu_va_alloc(struct npu_va_range **list, uint64_t size, uint64_t align);
-int npu_va_free(struct npu_va_range **list, uint64_t start, uint64_t size);
-void npu_va_fini(struct npu_va_range **list);
 
 /* True if the job may be changed and submitted. */
 bool npu_job_idle(const struct npu_job *job);

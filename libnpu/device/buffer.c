@@ -116,11 +116,13 @@ static int npu_buffer_alloc(struct npu_buffer *buf, const struct npu_buffer_file
 	if (ret == -EINVAL && buf->wanted > dev->limits.max_bo_bytes)
 		ret = -ENOSPC;
 	if (ret)
-		return npu_fail(ret, "buffer: %zu bytes: %s", buf->wanted,
-				ret == -ENOSPC
-					? "over the device's memory limit or its largest buffer"
-				: ret == -EDQUOT ? "over the user's limit of this device's memory"
-						 : strerror(-ret));
+		return npu_fail(
+			ret, "buffer: %zu bytes: %s", buf->wanted,
+			ret == -ENOSPC	 ? "over the device's memory limit or its largest buffer"
+			: ret == -EFBIG	 ? "the memory of a sim device counts as one file, which "
+					   "may not be so large; raise ulimit -f"
+			: ret == -EDQUOT ? "over the user's limit of this device's memory"
+					 : strerror(-ret));
 	buf->handle = create.handle;
 	buf->size = create.size;
 	info.handle = buf->handle;

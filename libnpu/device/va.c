@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
-/* Addresses of a context: free ranges sorted by address, first fit; freed neighbours merge. */
+/* Free ranges, sorted by start: first fit; freed neighbours merge. */
 #include <errno.h>
 #include <stdlib.h>
 
-#include "npu_private.h"
+#include "va.h"
 
 int npu_va_init(struct npu_va_range **list, uint64_t start, uint64_t size)
 {

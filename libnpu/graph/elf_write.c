@@ -16,6 +16,7 @@
 #include "image.h"
 #include "npu_fail.h"
 #include "npu_fd.h"
+#include "npu_fsize.h"
 
 struct elf_strings {
 	char *data;
@@ -287,7 +288,10 @@ static int elf_build(struct elf_writer *w, int fd, const struct npu_image_reloc 
 	elf_add_strings(w);
 	if (w->err)
 		return w->err;
-	return elf_update(w->elf, ELF_C_WRITE) < 0 ? -EIO : 0;
+	errno = 0;
+	if (elf_update(w->elf, ELF_C_WRITE) >= 0)
+		return 0;
+	return errno == EFBIG ? -EFBIG : -EIO;
 }
 
 static int elf_read_back(int fd, void **file, size_t *bytes)
@@ -320,17 +324,22 @@ int npu_image_write(const struct npu_image *img, const struct npu_image_reloc *r
 {
 	struct elf_writer w = { .img = img };
 	int fd = npu_fd_keep(memfd_create("npu-image", MFD_CLOEXEC)), ret;
+	struct npu_fsize fsize;
 
 	if (fd < 0)
 		return npu_fail(-errno, "graph %s: memfd_create: %s", img->note.name,
 				strerror(errno));
+	npu_fsize_begin(&fsize);
 	ret = elf_build(&w, fd, relocs, nr_relocs);
+	npu_fsize_end(&fsize);
 	if (!ret)
 		ret = elf_read_back(fd, file, bytes);
 	if (ret)
 		npu_fail(ret, "graph %s: writing its ELF file: %s%s%s", img->note.name,
 			 strerror(-ret), ret == -EIO ? ": " : "",
-			 ret == -EIO ? elf_errmsg(-1) : "");
+			 ret == -EIO	 ? elf_errmsg(-1)
+			 : ret == -EFBIG ? "; raise ulimit -f"
+					 : "");
 	if (w.elf)
 		elf_end(w.elf);
 	close(fd);

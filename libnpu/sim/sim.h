@@ -29,12 +29,15 @@
 #include "fw.h"
 #include "polling.h"
 #include "transport.h"
+#include "va.h"
 
 #define SIM_PAGE 4096u
 /* Buffers of this size or more are aligned for huge pages, in the file and in mappings. */
 #define SIM_HUGE (2ul << 20)
 #define SIM_VA_BITS 36
 #define SIM_VA_START 0x10000ull
+/* Mmap offsets from here on are of buffers that are parts of other files. */
+#define SIM_IMPORTS (1ull << 60)
 #define SIM_NR_CTX 256
 #define SIM_MAX_CTX 64 /* alive at once; the other numbers are for contexts being closed */
 #define SIM_NR_QUEUES 256
@@ -71,7 +74,7 @@ struct sim_fences {
 
 struct sim_bo {
 	unsigned int refs; /* held by handle, bindings, mappings */
-	uint64_t offset; /* in sim->memfd; also the mmap offset */
+	uint64_t offset; /* the mmap offset; also that in sim->memfd, if its pages are there */
 	uint64_t size;
 	int fd; /* -1: its pages are sim->memfd's; else those of this file, from @file_offset on */
 	uint64_t file_offset;
@@ -170,6 +173,8 @@ struct sim {
 	int memfd;
 	uint64_t mem_limit_bytes;
 	uint64_t file_bytes;
+	struct npu_va_range *free_offsets; /* below SIM_IMPORTS, and from there on */
+	struct npu_va_range *free_imports;
 	uint64_t mem_bytes, busy_ns, nr_jobs;
 	uint32_t epoch;
 
@@ -248,6 +253,8 @@ void *sim_table_del(struct sim_table *t, uint32_t id);
 
 /* ---- sim_bo.c -------------------------------------------------------------------------------- */
 uint64_t sim_bo_max_bytes(void);
+/* Makes the memory file at least this large. -EFBIG: the process's limit of file sizes. */
+int sim_file_grow(struct sim *sim, uint64_t bytes);
 int sim_bo_create(struct sim *sim, struct drm_vnpu_bo_create *args);
 /* The same of a file's bytes from @offset on. Keeps a descriptor of its own. */
 int sim_bo_import(struct sim *sim, int fd, uint64_t offset, struct drm_vnpu_bo_create *args);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 /*
- * Buffers of the simulated device: ranges of one memfd. Offsets only grow and the file is sparse: a
- * new buffer is zero without being written, and a freed one becomes a hole. A client's mmap offset
- * is the file's. A buffer that is part of another file has such a range too, as its mmap offset,
- * which stays a hole.
+ * Buffers of the simulated device: ranges of one memfd, which grows as needed. The file is sparse:
+ * a new buffer is zero without being written, and a freed one becomes a hole that the next buffers
+ * may take. A client's mmap offset is the file's. A buffer that is part of another file only has a
+ * mmap offset, above those of the memfd.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "npu_fail.h"
+#include "npu_fsize.h"
 #include "sim.h"
 
 uint64_t sim_bo_max_bytes(void)
@@ -27,12 +28,53 @@ uint64_t sim_bo_max_bytes(void)
 	return host < range ? host : range;
 }
 
-/* The buffer is of sim->memfd until @fd and @file_offset are set. */
-static int sim_bo_make(struct sim *sim, struct drm_vnpu_bo_create *args, struct sim_bo **out)
+int sim_file_grow(struct sim *sim, uint64_t bytes)
 {
-	uint64_t size = (args->size + SIM_PAGE - 1) & ~(uint64_t)(SIM_PAGE - 1), align, offset;
-	struct sim_bo *bo;
+	struct npu_fsize fsize;
+	int ret;
+
+	if (bytes <= sim->file_bytes)
+		return 0;
+	npu_fsize_begin(&fsize);
+	ret = ftruncate(sim->memfd, (off_t)bytes) ? -errno : 0;
+	npu_fsize_end(&fsize);
+	if (!ret)
+		sim->file_bytes = bytes;
+	return ret;
+}
+
+/* @fd: as in struct sim_bo, which the buffer takes over. */
+static int sim_bo_add(struct sim *sim, struct drm_vnpu_bo_create *args, uint64_t offset, int fd,
+		      uint64_t file_offset)
+{
+	struct sim_bo *bo = calloc(1, sizeof(*bo));
 	int err;
+
+	if (!bo)
+		return -ENOMEM;
+	*bo = (struct sim_bo){
+		.refs = 1,
+		.offset = offset,
+		.size = args->size,
+		.fd = fd,
+		.file_offset = file_offset,
+		.flags = args->flags,
+	};
+	args->handle = sim_table_add(&sim->bos, bo, UINT32_MAX, &err);
+	if (!args->handle) {
+		free(bo);
+		return err;
+	}
+	sim->mem_bytes += bo->size;
+	return 0;
+}
+
+static int sim_bo_make(struct sim *sim, struct drm_vnpu_bo_create *args, int fd,
+		       uint64_t file_offset)
+{
+	struct npu_va_range **room = fd >= 0 ? &sim->free_imports : &sim->free_offsets;
+	uint64_t size = (args->size + SIM_PAGE - 1) & ~(uint64_t)(SIM_PAGE - 1), offset;
+	int ret = 0;
 
 	if (args->flags & ~DRM_VNPU_BO_DEVICE_READ_ONLY)
 		return -EINVAL;
@@ -40,40 +82,26 @@ static int sim_bo_make(struct sim *sim, struct drm_vnpu_bo_create *args, struct 
 		return -EINVAL;
 	if (sim->mem_bytes > sim->mem_limit_bytes || size > sim->mem_limit_bytes - sim->mem_bytes)
 		return -ENOSPC;
-	align = size >= SIM_HUGE ? SIM_HUGE : SIM_PAGE;
-	offset = (sim->file_bytes + align - 1) & ~(align - 1);
-	if (ftruncate(sim->memfd, (off_t)(offset + size)))
-		return -errno;
-	bo = calloc(1, sizeof(*bo));
-	if (!bo)
+	offset = npu_va_alloc(room, size, size >= SIM_HUGE ? SIM_HUGE : SIM_PAGE);
+	if (!offset)
 		return -ENOMEM;
-	bo->refs = 1;
-	bo->offset = offset;
-	bo->size = size;
-	bo->fd = -1;
-	bo->flags = args->flags;
-	args->handle = sim_table_add(&sim->bos, bo, UINT32_MAX, &err);
-	if (!args->handle) {
-		free(bo);
-		return err;
-	}
-	sim->file_bytes = offset + size;
-	sim->mem_bytes += size;
+	if (fd < 0)
+		ret = sim_file_grow(sim, offset + size);
 	args->size = size;
-	*out = bo;
-	return 0;
+	if (!ret)
+		ret = sim_bo_add(sim, args, offset, fd, file_offset);
+	if (ret)
+		npu_va_free(room, offset, size);
+	return ret;
 }
 
 int sim_bo_create(struct sim *sim, struct drm_vnpu_bo_create *args)
 {
-	struct sim_bo *bo;
-
-	return sim_bo_make(sim, args, &bo);
+	return sim_bo_make(sim, args, -1, 0);
 }
 
 int sim_bo_import(struct sim *sim, int fd, uint64_t offset, struct drm_vnpu_bo_create *args)
 {
-	struct sim_bo *bo;
 	struct stat st;
 	int copy, ret;
 
@@ -86,26 +114,24 @@ int sim_bo_import(struct sim *sim, int fd, uint64_t offset, struct drm_vnpu_bo_c
 	copy = fcntl(fd, F_DUPFD_CLOEXEC, 0);
 	if (copy < 0)
 		return -errno;
-	ret = sim_bo_make(sim, args, &bo);
-	if (ret) {
+	ret = sim_bo_make(sim, args, copy, offset);
+	if (ret)
 		close(copy);
-		return ret;
-	}
-	bo->fd = copy;
-	bo->file_offset = offset;
-	return 0;
+	return ret;
 }
 
 void sim_bo_put(struct sim *sim, struct sim_bo *bo)
 {
 	if (--bo->refs)
 		return;
-	/* If it fails, the memory stays until the device is closed. */
-	if (bo->fd < 0)
-		fallocate(sim->memfd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)bo->offset,
-			  (off_t)bo->size);
-	else
+	if (bo->fd >= 0) {
 		close(bo->fd);
+		npu_va_free(&sim->free_imports, bo->offset, bo->size);
+	} else if (!fallocate(sim->memfd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+			      (off_t)bo->offset, (off_t)bo->size)) {
+		/* Else its memory and offsets stay until the device is closed. */
+		npu_va_free(&sim->free_offsets, bo->offset, bo->size);
+	}
 	sim->mem_bytes -= bo->size;
 	free(bo);
 }

@@ -327,6 +327,8 @@ static void sim_transport_close(struct transport *t)
 		munmap(sim->status, (size_t)SIM_NR_QUEUES * SIM_PAGE);
 	if (sim->memfd >= 0)
 		close(sim->memfd);
+	npu_va_fini(&sim->free_offsets);
+	npu_va_fini(&sim->free_imports);
 	pthread_cond_destroy(&sim->timer_cond);
 	pthread_cond_destroy(&sim->cond);
 	pthread_mutex_destroy(&sim->lock);
@@ -349,13 +351,18 @@ static uint64_t sim_half_of_memory(void)
 static int sim_open_memory(struct sim *sim)
 {
 	size_t status_bytes = (size_t)SIM_NR_QUEUES * SIM_PAGE;
+	int ret;
 
 	sim->memfd = npu_fd_keep(memfd_create("vnpu-sim", MFD_CLOEXEC));
 	if (sim->memfd < 0)
 		return npu_fail(-errno, "sim: memfd_create: %s", strerror(errno));
-	if (ftruncate(sim->memfd, (off_t)status_bytes))
-		return npu_fail(-errno, "sim: memory file: %s", strerror(errno));
-	sim->file_bytes = status_bytes;
+	ret = sim_file_grow(sim, status_bytes);
+	if (ret)
+		return npu_fail(ret, "sim: a file of %zu bytes in memory: %s%s", status_bytes,
+				strerror(-ret), ret == -EFBIG ? "; raise ulimit -f" : "");
+	if (npu_va_init(&sim->free_offsets, status_bytes, SIM_IMPORTS - status_bytes) ||
+	    npu_va_init(&sim->free_imports, SIM_IMPORTS, SIM_IMPORTS))
+		return npu_fail(-ENOMEM, "sim: out of memory");
 	sim->status = mmap(NULL, status_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, sim->memfd, 0);
 	if (sim->status == MAP_FAILED) {
 		sim->status = NULL;

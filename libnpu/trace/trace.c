@@ -19,6 +19,7 @@
 #include <drm/vnpu_accel.h>
 
 #include "npu_fd.h"
+#include "npu_fsize.h"
 #include "npu_json.h"
 #include "npu_private.h"
 #include "trace.h"
@@ -88,12 +89,31 @@ static void trace_stop(int err, const char *what)
 	fprintf(stderr, "libnpu: NPU_TRACE=%s: %s; %s\n", trace.path, strerror(err), what);
 }
 
-/* Called with the lock held, as is everything up to trace_put(). */
+/* 0 or -errno. Called with the lock held, as is everything up to trace_put(). */
+static int trace_write(const char *text, size_t len)
+{
+	struct npu_fsize fsize;
+	int ret = 0;
+	ssize_t n;
+
+	npu_fsize_begin(&fsize);
+	while (len && !ret) {
+		n = write(trace.fd, text, len);
+		if (n >= 0) {
+			text += n;
+			len -= (size_t)n;
+		} else if (errno != EINTR) {
+			ret = -errno;
+		}
+	}
+	npu_fsize_end(&fsize);
+	return ret;
+}
+
 static void trace_flush(void)
 {
-	size_t at = 0;
 	struct stat st;
-	ssize_t n;
+	int ret;
 
 	if (!trace.len)
 		return;
@@ -103,15 +123,10 @@ static void trace_flush(void)
 		trace_stop(EBADF, "the program has closed it, and the trace ends here");
 		return;
 	}
-	while (at < trace.len) {
-		n = write(trace.fd, trace.buf + at, trace.len - at);
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0) {
-			trace_stop(errno, "the trace ends here");
-			return;
-		}
-		at += (size_t)n;
+	ret = trace_write(trace.buf, trace.len);
+	if (ret) {
+		trace_stop(-ret, "the trace ends here");
+		return;
 	}
 	trace.len = 0;
 	trace.flushed_ns = npu_now_ns();
@@ -247,7 +262,7 @@ static void trace_fork_child(void)
 /* The first process to open the file begins the array. */
 static const char *trace_begin_file(void)
 {
-	const char *why = NULL;
+	int ret;
 
 	if (fstat(trace.fd, &trace.file))
 		return strerror(errno);
@@ -255,10 +270,11 @@ static const char *trace_begin_file(void)
 	if (!S_ISREG(trace.file.st_mode))
 		return "not a regular file";
 	flock(trace.fd, LOCK_EX);
-	if (fstat(trace.fd, &trace.file) || (!trace.file.st_size && write(trace.fd, "[\n", 2) != 2))
-		why = strerror(errno);
+	ret = fstat(trace.fd, &trace.file) ? -errno : 0;
+	if (!ret && !trace.file.st_size)
+		ret = trace_write("[\n", 2);
 	flock(trace.fd, LOCK_UN);
-	return why;
+	return ret ? strerror(-ret) : NULL;
 }
 
 /* NULL, or why there is no trace. */
