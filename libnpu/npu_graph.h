@@ -331,7 +331,12 @@ int npu_graph_syntax(FILE *out);
  * npu_device_options) and record it in the image; NULL: no prediction. 0; -ENOENT no such profile;
  * -EINVAL the profile is not valid; -ENOMEM. */
 int npu_graph_predict(struct npu_graph *g, const char *profile);
-/* Compiles to an ELF image in *@image; the caller free()s it. 0 or -errno. */
+/*
+ * Compiles to an ELF image in *@image; the caller free()s it. 0; the first error of the graph's
+ * functions; -ENOMEM; -E2BIG more bindings than a graph may have, more than 16 MiB of commands, or
+ * more than 64 GiB in a tensor, in scratch memory or in all constants; -EFBIG an image over the
+ * process's limit of file sizes (ulimit -f).
+ */
 int npu_graph_compile(struct npu_graph *g, void **image, size_t *image_bytes);
 /* Prints header, symbols, params and commands of an image, one line each. With a @profile (not
  * NULL) each command's line ends with its device time, and a line after the header has the times of

@@ -83,6 +83,9 @@ static int compile_image(struct npu_graph *g, struct npu_image *img)
 	if (img->nr_symbols > NPU_MAX_SYMBOLS)
 		return graph_fail(g, -E2BIG, "%u bindings, a graph may have %d", img->nr_symbols,
 				  NPU_MAX_SYMBOLS);
+	if (img->const_bytes > NPU_IMAGE_MAX_BYTES)
+		return graph_fail(g, -E2BIG, "constants of %llu bytes, a graph may have %llu",
+				  (unsigned long long)img->const_bytes, NPU_IMAGE_MAX_BYTES);
 	img->symbols = calloc(img->nr_symbols + 1, sizeof(*img->symbols));
 	img->consts = calloc(1, img->const_bytes + 1);
 	img->params = calloc(VNPU_MAX_PARAMS, sizeof(*img->params));

@@ -17,7 +17,6 @@
 
 /* Limits the work that a forged file can cause; no compiler writes as many. */
 #define ELF_MAX_SECTIONS 64
-#define ELF_MAX_BYTES (1ull << 36)
 
 struct elf_reader {
 	struct npu_image *img;
@@ -80,7 +79,7 @@ static int elf_check_sections(struct elf_reader *r)
 		}
 		if (s->sh_flags & SHF_COMPRESSED)
 			return BAD("section %u is compressed", i);
-		if (s->sh_size > ELF_MAX_BYTES || (s->sh_addralign & (s->sh_addralign - 1)) ||
+		if (s->sh_size > NPU_IMAGE_MAX_BYTES || (s->sh_addralign & (s->sh_addralign - 1)) ||
 		    s->sh_addralign > 4096)
 			return BAD("section %u has an invalid size or alignment", i);
 		if (s->sh_type == SHT_NOBITS)
@@ -243,7 +242,7 @@ static int elf_read_binding(struct elf_reader *r, const struct npu_elf_binding *
 	    b->symbol >= r->nr_syms || !elf_group_ok(b))
 		return BAD("binding %u has an invalid value", slot);
 	memcpy(&sym, (uint8_t *)r->symtab->d_buf + b->symbol * sizeof(sym), sizeof(sym));
-	if (sym.st_shndx != SHN_UNDEF || !sym.st_size || sym.st_size > ELF_MAX_BYTES)
+	if (sym.st_shndx != SHN_UNDEF || !sym.st_size || sym.st_size > NPU_IMAGE_MAX_BYTES)
 		return BAD("the symbol of binding %u is defined here, or has an invalid size",
 			   slot);
 	if (!elf_copy_name(s->name, elf_strptr(r->elf, r->strtab, sym.st_name)))
@@ -449,7 +448,7 @@ int npu_image_parse(const void *file, size_t bytes, struct npu_image *img)
 	int ret;
 
 	memset(img, 0, sizeof(*img));
-	if (!file || !bytes || bytes > ELF_MAX_BYTES)
+	if (!file || !bytes || bytes > 2 * NPU_IMAGE_MAX_BYTES)
 		return BAD("%zu bytes", bytes);
 	r.file = malloc(bytes);
 	if (!r.file)

@@ -201,6 +201,16 @@ static bool tensor_layout(struct npu_graph *g, struct npu_tensor *t, const uint8
 	return false;
 }
 
+static bool tensor_fits(struct npu_graph *g, const struct npu_tensor *t)
+{
+	if (t->bytes <= NPU_IMAGE_MAX_BYTES)
+		return true;
+	graph_fail(g, -E2BIG, "%s: %u x %u are %llu bytes, a tensor may have %llu",
+		   t->name[0] ? t->name : "result", t->rows, t->cols, (unsigned long long)t->bytes,
+		   NPU_IMAGE_MAX_BYTES);
+	return false;
+}
+
 struct npu_tensor *graph_tensor(struct npu_graph *g, enum tensor_kind kind, const char *name,
 				enum npu_dtype type, uint32_t rows, uint32_t cols, uint32_t group,
 				const uint8_t *bits)
@@ -220,7 +230,7 @@ struct npu_tensor *graph_tensor(struct npu_graph *g, enum tensor_kind kind, cons
 	t->producer = NO_OP;
 	if (name)
 		strcpy(t->name, name);
-	if (!tensor_layout(g, t, bits)) {
+	if (!tensor_layout(g, t, bits) || !tensor_fits(g, t)) {
 		free(t);
 		return NULL;
 	}

@@ -19,6 +19,8 @@
 #define R_VNPU_REF 1
 
 #define NPU_NAME_BYTES 64 /* NUL included */
+/* Of a binding, of all constants, and of scratch memory. A file may be twice as large. */
+#define NPU_IMAGE_MAX_BYTES (1ull << 36)
 /* Three slots are reserved for constants, scratch memory and a job's record. */
 #define NPU_MAX_SYMBOLS (VNPU_MAX_SLOTS - 3)
 

@@ -149,7 +149,8 @@ int scratch_plan(struct npu_graph *g)
 		if (in_scratch(t) && t->home == t && g->ops[t->producer].live)
 			all[nr++] = t;
 	qsort(all, nr, sizeof(struct npu_tensor *), by_size);
-	for (uint32_t i = 0; i < nr; i++) {
+	/* Ends at the limit: offsets cannot overflow. */
+	for (uint32_t i = 0; i < nr && g->scratch_bytes <= NPU_IMAGE_MAX_BYTES; i++) {
 		scratch_place(all[i], all, i, near);
 		if (all[i]->offset + scratch_round(all[i]->bytes) > g->scratch_bytes)
 			g->scratch_bytes = all[i]->offset + scratch_round(all[i]->bytes);
@@ -159,5 +160,10 @@ int scratch_plan(struct npu_graph *g)
 			t->offset = t->home->offset;
 	free(all);
 	free(near);
+	if (g->scratch_bytes > NPU_IMAGE_MAX_BYTES)
+		return graph_fail(g, -E2BIG,
+				  "its results need %llu bytes of scratch memory or more, a graph "
+				  "may have %llu",
+				  (unsigned long long)g->scratch_bytes, NPU_IMAGE_MAX_BYTES);
 	return 0;
 }

@@ -655,6 +655,36 @@ static void a_tensor_that_failed_is_empty(void **state)
 	npu_graph_free(g);
 }
 
+/* 64 GiB is the most; nothing here has that memory. */
+static void what_no_image_can_hold_is_refused_when_compiled(void **state)
+{
+	const uint32_t rows = 1u << 14, cols = 1u << 20;
+	struct fixture *f = *state;
+	struct npu_graph *g = npu_graph_create("tensor");
+	struct npu_program *prog;
+	struct npu_tensor *x;
+	size_t bytes;
+	void *image;
+
+	assert_null(npu_graph_input(g, "x", NPU_F32, rows + 1, cols));
+	npu_fails(npu_graph_compile(g, &image, &bytes), -E2BIG,
+		  "x: 16385 x 1048576 are 68723671040 bytes, a tensor may have 68719476736");
+	npu_graph_free(g);
+	g = npu_graph_create("scratch");
+	x = npu_graph_input(g, "x", NPU_F32, rows, cols);
+	npu_graph_output(g, "y", npu_add(g, npu_silu(g, x), npu_mul(g, x, x)));
+	npu_fails(npu_graph_compile(g, &image, &bytes), -E2BIG, "bytes of scratch memory");
+	npu_graph_free(g);
+	g = npu_graph_create("fits");
+	x = npu_graph_input(g, "x", NPU_F32, rows, cols);
+	npu_graph_output(g, "y", npu_mul(g, npu_silu(g, x), x));
+	npu_ok(npu_graph_compile(g, &image, &bytes));
+	npu_ok(npu_program_load(f->ctx, image, bytes, &prog));
+	npu_program_free(prog);
+	npu_graph_free(g);
+	free(image);
+}
+
 /* As where npu_graph_create() had no memory and the program looks only at the last result. */
 static void without_a_graph_every_function_fails(void **state)
 {
@@ -700,6 +730,7 @@ int main(void)
 		cmocka_unit_test(a_sleep_separates_earlier_from_later_operators),
 		cmocka_unit_test(macs_and_bytes_are_counted_exactly),
 		cmocka_unit_test(a_tensor_that_failed_is_empty),
+		with_device(what_no_image_can_hold_is_refused_when_compiled),
 		cmocka_unit_test(without_a_graph_every_function_fails),
 	};
 
