@@ -189,8 +189,9 @@ int npu_job_create(struct npu_program *prog, struct npu_job **job);
 /* Waits for the job first if it is in flight. */
 void npu_job_free(struct npu_job *job);
 /* Sets operand @symbol to @size_bytes at @offset of @buf. -ENOENT no such symbol; -ERANGE smaller
- * than the graph needs; -EINVAL @offset is not a multiple of 64 or outside the buffer; -EBUSY the
- * job is in flight. The job holds a reference to the buffer. */
+ * than the graph needs; -EINVAL @offset is not a multiple of 64 or outside the buffer; -EACCES an
+ * output or a state in a buffer that the device may only read; -EBUSY the job is in flight. The job
+ * holds a reference to the buffer. */
 int npu_job_bind(struct npu_job *job, const char *symbol, struct npu_buffer *buf, size_t offset,
 		 size_t size_bytes);
 int npu_job_param(struct npu_job *job, const char *param, int64_t value);

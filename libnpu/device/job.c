@@ -150,6 +150,12 @@ int npu_job_bind(struct npu_job *job, const char *symbol, struct npu_buffer *buf
 	if (offset % 64)
 		return npu_fail(-EINVAL, "job of %s: offset %zu for '%s' is not a multiple of 64",
 				img->note.name, offset, symbol);
+	if ((slot_flags[img->symbols[i].kind] & VNPU_SLOT_WRITE) &&
+	    (buf->flags & NPU_BUFFER_DEVICE_READ_ONLY))
+		return npu_fail(-EACCES,
+				"job of %s: it writes '%s', and the device may only read the "
+				"buffer",
+				img->note.name, symbol);
 	if (size_bytes < img->symbols[i].bytes)
 		return npu_fail(-ERANGE, "job of %s: '%s' needs %llu bytes, not %zu",
 				img->note.name, symbol, (unsigned long long)img->symbols[i].bytes,

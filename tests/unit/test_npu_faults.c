@@ -96,17 +96,43 @@ static void a_fault_cancels_later_jobs_without_a_call(void **state)
 	npu_buffer_free(y);
 }
 
+static void what_a_job_writes_cannot_be_bound_to_a_read_only_buffer(void **state)
+{
+	struct fixture *f = *state;
+	struct npu_graph *g = npu_graph_create("store");
+	struct npu_job *job = fixture_increment(f->ctx, 64, 0), *store;
+	struct npu_buffer *ro, *y = fixture_floats(f->ctx, 64, 0);
+
+	npu_ok(npu_buffer_create(f->ctx, 256, NPU_BUFFER_DEVICE_READ_ONLY, &ro));
+	npu_ok(npu_store_rows(g, npu_graph_input(g, "x", NPU_F32, 1, 64),
+			      npu_graph_state(g, "s", NPU_F32, 1, 64), NPU_NO_PARAM));
+	store = fixture_job(f->ctx, g);
+	npu_fails(npu_job_bind(store, "s", ro, 0, 256), -EACCES, "it writes 's'");
+	fixture_bind(job, "x", ro);
+	fixture_bind(job, "y", y);
+	npu_fails(npu_job_bind(job, "y", ro, 0, 256), -EACCES, "it writes 'y'");
+	/* What was bound before still is. */
+	npu_ok(fixture_run(f, job));
+	assert_true(fixture_float(y, 63) == 1);
+	npu_job_free(job);
+	npu_job_free(store);
+	npu_buffer_free(ro);
+	npu_buffer_free(y);
+}
+
+/* Bound behind libnpu's back. */
 static void writing_to_a_read_only_buffer_faults(void **state)
 {
 	struct fixture *f = *state;
 	struct npu_job *job = fixture_increment(f->ctx, 64, 0);
-	struct npu_buffer *x, *y;
+	struct npu_buffer *x, *y, *other = fixture_floats(f->ctx, 64, 0);
 	struct npu_context_state st;
 
 	npu_ok(npu_buffer_create(f->ctx, 256, NPU_BUFFER_DEVICE_READ_ONLY, &x));
 	npu_ok(npu_buffer_create(f->ctx, 256, NPU_BUFFER_DEVICE_READ_ONLY, &y));
 	fixture_bind(job, "x", x);
-	fixture_bind(job, "y", y);
+	fixture_bind(job, "y", other);
+	job_slot(job, 1)->va = npu_buffer_va(y);
 	npu_fails(fixture_run(f, job), -EFAULT, "fault writing address 0x");
 	npu_ok(npu_context_state(f->ctx, &st));
 	assert_int_equal(st.state, NPU_CONTEXT_FAULT);
@@ -116,6 +142,7 @@ static void writing_to_a_read_only_buffer_faults(void **state)
 	npu_job_free(job);
 	npu_buffer_free(x);
 	npu_buffer_free(y);
+	npu_buffer_free(other);
 }
 
 static void a_context_cannot_reach_the_memory_of_another(void **state)
@@ -326,6 +353,7 @@ int main(void)
 		with_device(an_unmapped_operand_faults_with_its_address_and_bans_its_context),
 		with_device(a_fault_cancels_later_jobs_without_a_call),
 		with_device(writing_to_a_read_only_buffer_faults),
+		with_device(what_a_job_writes_cannot_be_bound_to_a_read_only_buffer),
 		with_device(a_context_cannot_reach_the_memory_of_another),
 		with_device(a_table_that_the_firmware_refuses_fails_its_job_alone),
 		with_device(a_freed_job_can_still_be_waited_for),
