@@ -215,9 +215,9 @@ struct npu_job_times {
 	/* Commands of the job's stream with barriers and the end, as npuc dis lists them. */
 	uint32_t nr_commands;
 };
-/* Times of the job's last submission. -EBUSY it is in flight; -EAGAIN it was never submitted;
- * -ENODATA it failed or was cancelled or refused; -EOPNOTSUPP the device's ISA is older than 1.1.
- * */
+/* Times of the job's last submission that npu_queue_submit() accepted. -EBUSY it is in flight;
+ * -EAGAIN it was never submitted; -ENODATA it failed or was cancelled; -EOPNOTSUPP the device's ISA
+ * is older than 1.1. */
 int npu_job_times(const struct npu_job *job, struct npu_job_times *times);
 
 /* One command; times count from the job's start on each clock. */

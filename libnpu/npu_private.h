@@ -71,6 +71,7 @@ struct npu_job {
 	struct vnpu_record *record; /* NULL: the device has no records */
 	/* Replaces the record behind the table, with room for each command; NULL: not wanted. */
 	struct npu_buffer *records;
+	uint32_t hidden_cmds, hidden_workers; /* of the record, during a submission */
 	struct npu_buffer **bound; /* by symbol; NULL: not bound */
 	struct npu_buffer *scratch;
 	uint32_t timeout_ms;
@@ -139,5 +140,9 @@ void npu_queue_drain(struct npu_queue *queue, uint64_t seqno);
 bool npu_job_idle(const struct npu_job *job);
 /* Checks that everything is bound, and points the job at the queue's scratch memory. */
 int npu_job_prepare(struct npu_job *job, struct npu_queue *queue);
+/* Around the device call that submits the job: the last run's times must not look like those of a
+ * job that fails, but stay if the submission is @refused. A batch may have a job twice. */
+void npu_job_hide_times(struct npu_job *job);
+void npu_job_show_times(struct npu_job *job, bool refused);
 
 #endif /* NPU_PRIVATE_H */

@@ -378,6 +378,29 @@ int npu_job_work(const struct npu_job *job, struct npu_job_work *work)
 
 /* ---- submission ---- */
 
+/* The counts without which there is no record: the device writes none for a job that fails. */
+void npu_job_hide_times(struct npu_job *job)
+{
+	if (!job->record)
+		return;
+	job->hidden_cmds += job->record->nr_cmds;
+	job->record->nr_cmds = 0;
+	if (!job->records)
+		return;
+	job->hidden_workers += npu_job_work_record(job)->nr_workers;
+	npu_job_work_record(job)->nr_workers = 0;
+}
+
+void npu_job_show_times(struct npu_job *job, bool refused)
+{
+	if (job->record && refused)
+		job->record->nr_cmds += job->hidden_cmds;
+	if (job->records && refused)
+		npu_job_work_record(job)->nr_workers += job->hidden_workers;
+	job->hidden_cmds = 0;
+	job->hidden_workers = 0;
+}
+
 int npu_job_prepare(struct npu_job *job, struct npu_queue *queue)
 {
 	const struct npu_image *img = &job->prog->image;
@@ -395,11 +418,6 @@ int npu_job_prepare(struct npu_job *job, struct npu_queue *queue)
 		if (!job->bound[i])
 			return npu_fail(-EINVAL, "job of %s: '%s' is not bound", img->note.name,
 					img->symbols[i].name);
-	/* A job that fails writes no record, and must not keep the previous one. */
-	if (job->record)
-		job->record->nr_cmds = 0;
-	if (job->record && job->records)
-		npu_job_work_record(job)->nr_workers = 0;
 	if (img->scratch_slot == VNPU_SLOT_NONE)
 		return 0;
 	if (!queue->scratch || queue->scratch->wanted < img->scratch_bytes) {

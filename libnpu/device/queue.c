@@ -408,7 +408,11 @@ static int npu_queue_submit_jobs(struct npu_queue *queue, struct npu_job *const 
 	}
 	if (!ret) {
 		npu_probe_submit(queue->ctx->id, queue->id, nr_jobs);
+		for (unsigned int i = 0; i < nr_jobs; i++)
+			npu_job_hide_times(jobs[i]);
 		ret = npu_queue_submit_raw(queue, raw, nr_jobs, syncs);
+		for (unsigned int i = 0; i < nr_jobs; i++)
+			npu_job_show_times(jobs[i], ret);
 	}
 	if (!ret) {
 		now = npu_now_ns();

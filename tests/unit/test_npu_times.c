@@ -494,6 +494,36 @@ static void a_job_that_fails_has_no_times_not_even_earlier_ones(void **state)
 	npu_buffer_free(out);
 }
 
+static void a_refused_submission_leaves_the_times_of_the_last_one(void **state)
+{
+	struct fixture *f = *state;
+	struct npu_job *job = regions_job(f->ctx), *unbound = fixture_increment(f->ctx, 8, 0);
+	struct npu_job *jobs[3] = { job, job, unbound };
+	struct npu_job_times before;
+	struct npu_job_work work, kept;
+	struct npu_fence *fence;
+	struct npu_sync wait = { 0 };
+	struct npu_submit_syncs syncs = { .wait = &wait, .nr_wait = 1 };
+
+	npu_ok(npu_fence_create(f->dev, false, &fence));
+	wait.fence = fence;
+	npu_ok(npu_job_time_commands(job, true));
+	npu_ok(fixture_run(f, job));
+	before = times_of(job);
+	npu_ok(npu_job_work(job, &work));
+	for (unsigned int n = 1; n <= 3; n++) {
+		npu_fails(npu_queue_submit(f->queue, jobs, n, &syncs, NULL), -EINVAL,
+			  n < 3 ? "signal it" : "is not bound");
+		assert_same_times(before, times_of(job));
+		npu_ok(npu_job_work(job, &kept));
+		assert_memory_equal(&kept, &work, sizeof(work));
+	}
+	npu_fails(npu_job_times(unbound, &before), -EAGAIN, "not submitted");
+	npu_job_free(job);
+	npu_job_free(unbound);
+	npu_fence_free(fence);
+}
+
 static void times_outlive_the_queue_but_a_job_cancelled_with_it_has_none(void **state)
 {
 	struct fixture *f = *state;
@@ -709,6 +739,7 @@ int main(void)
 		TEST(a_job_takes_what_its_image_predicts),
 		TEST(a_job_in_flight_or_never_submitted_has_no_times_yet),
 		TEST(a_job_that_fails_has_no_times_not_even_earlier_ones),
+		TEST(a_refused_submission_leaves_the_times_of_the_last_one),
 		TEST(times_outlive_the_queue_but_a_job_cancelled_with_it_has_none),
 		TEST(an_invalid_record_slot_is_refused),
 		TEST(a_record_slot_that_cannot_be_written_is_a_fault),
