@@ -306,6 +306,11 @@ struct npu_submit_syncs {
  * Only a job that signals has a fence. A fence lasts at most max_fence_ms: then it signals even if
  * its job is not done, and the job fails with -EBUSY. A job with a longer timeout cannot signal
  * (-ERANGE).
+ *
+ * Other errors: -EINVAL nothing to signal a fence to wait for, a timeout over max_timeout_ms, an
+ * unbound symbol, or no job, or too many; -EBUSY a job is in flight; -ECANCELED the context is
+ * banned; -ENODEV the device is gone; -ENOMEM. The error line says which. After an error no job was
+ * submitted, and their times are as before.
  */
 int npu_queue_submit(struct npu_queue *queue, struct npu_job *const *jobs, unsigned int nr_jobs,
 		     const struct npu_submit_syncs *syncs, uint64_t *seqno);
@@ -320,10 +325,12 @@ enum npu_wait_mode {
 	NPU_WAIT_FAST,
 };
 
-/* Waits until job @seqno has ended. @timeout_ns is relative; NPU_FOREVER: no timeout. Returns 0;
- * -ETIMEDOUT if the wait timed out; or the job's error: -EINVAL, -EFAULT, -ETIME (it ran for too
- * long), -EBUSY (it waited for too long), -ECANCELED, -EIO. Errors of the last depth +
- * max_waiting_jobs jobs of a queue are kept. */
+/*
+ * Waits until job @seqno has ended. @timeout_ns is relative; 0 and less: only looks; NPU_FOREVER:
+ * no timeout. Returns 0; -ETIMEDOUT if the wait timed out; or the job's error: -EINVAL, -EFAULT,
+ * -ETIME (it ran for too long), -EBUSY (it waited for too long), -ECANCELED, -EIO. Errors of the
+ * last depth + max_waiting_jobs jobs of a queue are kept.
+ */
 int npu_queue_wait(struct npu_queue *queue, uint64_t seqno, int64_t timeout_ns,
 		   enum npu_wait_mode mode);
 /* Number of the last job that the status page reports as done. Makes no device call. */
@@ -331,7 +338,7 @@ uint64_t npu_queue_completed(const struct npu_queue *queue);
 
 int npu_fence_create(struct npu_device *dev, bool signaled, struct npu_fence **fence);
 void npu_fence_free(struct npu_fence *fence);
-/* @timeout_ns is relative; -ETIMEDOUT when it passes. Point 0: the binary syncobj. */
+/* @timeout_ns as for npu_queue_wait(); -ETIMEDOUT when it passes. Point 0: the binary syncobj. */
 int npu_fence_wait(struct npu_fence *fence, uint64_t point, int64_t timeout_ns);
 int npu_fence_signal(struct npu_fence *fence, uint64_t point);
 /* The last point that is reached; 0: none, or a binary syncobj. */

@@ -115,6 +115,8 @@ struct npu_fence {
 int64_t npu_now_ns(void);
 /* Absolute time of a relative timeout. */
 int64_t npu_deadline_ns(int64_t timeout_ns);
+/* For error lines: how long a wait took that timed out. */
+long long npu_timeout_us(int64_t timeout_ns);
 
 /* Opens a device on a transport that the caller chose. Takes ownership of @t, on failure too. */
 int npu_device_open_on(struct transport *t, enum npu_transport kind, const char *path,

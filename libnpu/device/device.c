@@ -33,6 +33,11 @@ int64_t npu_deadline_ns(int64_t timeout_ns)
 	return timeout_ns > INT64_MAX - now ? INT64_MAX : now + timeout_ns;
 }
 
+long long npu_timeout_us(int64_t timeout_ns)
+{
+	return timeout_ns > 0 ? timeout_ns / 1000 : 0;
+}
+
 static int npu_device_query(struct npu_device *dev, uint32_t type, void *out, uint32_t size)
 {
 	struct drm_vnpu_dev_query q = { .type = type, .size = size, .pointer = (uintptr_t)out };

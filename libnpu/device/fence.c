@@ -57,7 +57,7 @@ static int npu_fence_sleep(struct npu_fence *fence, uint64_t point, int64_t time
 	npu_probe_fence_done(fence->handle, point, ret);
 	if (ret == -ETIME)
 		return npu_fail(-ETIMEDOUT, "fence: point %llu not reached within %lld us",
-				(unsigned long long)point, (long long)(timeout_ns / 1000));
+				(unsigned long long)point, npu_timeout_us(timeout_ns));
 	if (ret)
 		return npu_fail(ret, "fence: waiting for point %llu: %s", (unsigned long long)point,
 				strerror(-ret));

@@ -290,8 +290,22 @@ static int npu_queue_sync_ops(struct npu_queue *queue, const struct npu_sync *sy
 	return 0;
 }
 
-/* @timeout_ms: of the job that signals, if there is one. */
-static int npu_queue_submit_error(struct npu_queue *queue, int ret, uint32_t timeout_ms)
+static int npu_queue_submit_invalid(struct npu_queue *queue, const struct drm_vnpu_job *raw,
+				    unsigned int nr_jobs)
+{
+	uint32_t max_ms = queue->ctx->dev->limits.max_timeout_ms;
+
+	for (unsigned int i = 0; i < nr_jobs; i++)
+		if (raw[i].timeout_ms > max_ms)
+			return npu_fail(-EINVAL,
+					"submit: job %u of %u has a timeout of %u ms; the most is "
+					"%u ms",
+					i + 1, nr_jobs, raw[i].timeout_ms, max_ms);
+	return npu_fail(-EINVAL, "submit: refused; a fence to wait for has nothing to signal it");
+}
+
+static int npu_queue_submit_error(struct npu_queue *queue, int ret, const struct drm_vnpu_job *raw,
+				  unsigned int nr_jobs)
 {
 	struct npu_context_state state;
 
@@ -312,13 +326,9 @@ static int npu_queue_submit_error(struct npu_queue *queue, int ret, uint32_t tim
 			"submit: a job with a timeout of %u ms cannot signal a fence, which lasts "
 			"%u ms at the "
 			"most; give it less with npu_job_timeout(), or npu_queue_wait() for it",
-			timeout_ms, queue->ctx->dev->limits.max_fence_ms);
+			raw[nr_jobs - 1].timeout_ms, queue->ctx->dev->limits.max_fence_ms);
 	case -EINVAL:
-		return npu_fail(
-			ret,
-			"submit: refused; a fence to wait for has nothing to signal it, or a "
-			"timeout is over %u ms",
-			queue->ctx->dev->limits.max_timeout_ms);
+		return npu_queue_submit_invalid(queue, raw, nr_jobs);
 	default:
 		return npu_fail(ret, "submit: %s", strerror(-ret));
 	}
@@ -378,7 +388,7 @@ static int npu_queue_submit_raw(struct npu_queue *queue, struct drm_vnpu_job *ra
 			raw[nr_jobs - 1].syncs = nr_jobs == 1 && nr_wait ? both : signal;
 		ret = npu_queue_call_submit(queue, &submit);
 		if (ret)
-			ret = npu_queue_submit_error(queue, ret, raw[nr_jobs - 1].timeout_ms);
+			ret = npu_queue_submit_error(queue, ret, raw, nr_jobs);
 	}
 	if (ops != few)
 		free(ops);
@@ -663,7 +673,7 @@ static int npu_queue_wait_job(struct npu_queue *queue, uint64_t seqno, int64_t t
 	ret = transport_ioctl(dev->t, DRM_IOCTL_VNPU_WAIT, &wait);
 	if (ret == -ETIMEDOUT)
 		return npu_fail(ret, "job %llu: not done within %lld us", (unsigned long long)seqno,
-				(long long)(timeout_ns / 1000));
+				npu_timeout_us(timeout_ns));
 	if (ret)
 		return npu_fail(ret, "wait for job %llu: %s", (unsigned long long)seqno,
 				strerror(-ret));

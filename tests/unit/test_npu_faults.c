@@ -293,11 +293,15 @@ static void a_job_that_never_started_fails_alone(void **state)
 static void a_timeout_over_the_device_s_maximum_is_refused(void **state)
 {
 	struct fixture *f = *state;
-	struct npu_job *job = fixture_sleep(f->ctx, 0);
+	struct npu_job *job = fixture_sleep(f->ctx, 0), *good = fixture_sleep(f->ctx, 0);
+	struct npu_job *jobs[2] = { good, job };
 
 	npu_job_timeout(job, npu_device_info(f->dev)->max_timeout_ms + 1);
-	npu_fails(npu_queue_submit(f->queue, &job, 1, NULL, NULL), -EINVAL, "a timeout is over");
+	npu_fails(npu_queue_submit(f->queue, jobs, 2, NULL, NULL), -EINVAL,
+		  "submit: job 2 of 2 has a timeout of");
+	assert_null(strstr(npu_error(), "signal"));
 	npu_job_free(job);
+	npu_job_free(good);
 }
 
 static void freeing_a_queue_cancels_its_jobs_and_the_fence_still_signals(void **state)

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * Timelines whose points do not rise, which the kernel's rules allow. Runs on sim, and with
- * NPU_TRANSPORT=drm on vnpu.ko. Points of jobs that sleep are not reached until the test releases
- * the jobs' queue.
+ * Waits for points, and timelines whose points do not rise, which the kernel allows. Runs on sim,
+ * and with NPU_TRANSPORT=drm on vnpu.ko. Points of jobs that sleep are not reached until the test
+ * releases the jobs' queue.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -54,6 +54,23 @@ static bool is_reached(struct npu_fence *fence, uint64_t point)
 
 	assert_true(!ret || ret == -ETIMEDOUT);
 	return !ret;
+}
+
+static void a_wait_without_time_only_looks(void **state)
+{
+	struct fixture *f = *state;
+	struct npu_fence *fence;
+	struct gate gate;
+
+	npu_ok(npu_fence_create(f->dev, false, &fence));
+	gate_close(f, &gate, fence, 1);
+	npu_fails(npu_fence_wait(fence, 1, -3 * MS), -ETIMEDOUT, "not reached within 0 us");
+	npu_fails(npu_fence_wait(fence, 1, INT64_MIN), -ETIMEDOUT, "not reached within 0 us");
+	npu_fails(npu_queue_wait(gate.queue, 1, -3 * MS, NPU_WAIT_DRIVER), -ETIMEDOUT,
+		  "not done within 0 us");
+	gate_open(&gate);
+	npu_ok(npu_fence_wait(fence, 1, -1));
+	npu_fence_free(fence);
 }
 
 static void a_point_below_the_last_is_reached_after_it(void **state)
@@ -293,6 +310,7 @@ static void random_points_have_the_states_of_the_kernels_chains(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		with_device(a_wait_without_time_only_looks),
 		with_device(a_point_below_the_last_is_reached_after_it),
 		with_device(a_query_counts_only_what_follows_a_point_out_of_order),
 		with_device(points_that_come_later_do_not_delay_a_waiter),
