@@ -566,11 +566,14 @@ static void parse_text(struct graph_text *t, char *text)
 				return;
 			}
 			t->g = npu_graph_create(t->words[1]);
-			if (!t->g)
-				fail(t, "out of memory");
-			continue;
+		} else {
+			parse_line(t);
 		}
-		parse_line(t);
+		/* The graph keeps its first error for later. */
+		if (!t->g)
+			fail(t, "out of memory");
+		else if (t->g->err)
+			fail(t, "%s", t->g->why);
 	}
 	if (!t->g)
 		fail(t, "there is no graph in the file");

@@ -266,6 +266,11 @@ bad "a name twice" "bad.txt:3: .*the name is taken" "input x f32 1 1"
 bad "a wrong shape" "bad.txt:4: .*'w' is 3 x 8" "weight w f32 3 8" "y = add x w"
 bad "a constant that is too short" "needs '=' and 4 values" "const c 1 4 = 1 2 3"
 bad "a graph without an output" "no output, store or sleep" "y = silu x"
+long=$(printf 'n%.0s' {1..64})
+bad "a name that is too long" "bad.txt:3: .*a name of 1 to 63 characters" "input $long f32 1 1"
+echo "graph $long" >"$scratch/bad.txt"
+refuses "a graph's name that is too long" 1 "bad.txt:1: graph: a name of 1 to 63 characters" "$bin/npuc" build "$scratch/bad.txt" -o "$scratch/bad.elf"
+refuses "an image without an end" 1 "/dev/zero: more than 1024 MiB, and not a regular file" "$bin/npuc" dis /dev/zero
 refuses "a file that does not exist" 1 "No such file" "$bin/npuc" build "$scratch/none.txt" -o "$scratch/o.elf"
 refuses "an ELF file that is no graph" 1 "not a compiled graph" "$bin/npuc" dis "$bin/npuc"
 refuses "a text in place of an image" 1 "no ELF file" "$bin/npuc" info "$scratch/layer.txt"

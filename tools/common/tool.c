@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -132,44 +133,67 @@ int tool_parse_seed(const char *what, const char *s, uint64_t *seed)
 	return 0;
 }
 
+/* The most that a file without a size gives: a device or a pipe may have no end. */
+#define TOOL_STREAM_MIB 1024u
+
+/* Grows *@buf of *@room bytes, of which @n are used, or prints why not. */
+static bool tool_read_more(const char *path, bool endless, size_t n, char **buf, size_t *room)
+{
+	char *grown;
+
+	if (*room - n >= 2)
+		return true;
+	if (endless && *room >= (size_t)TOOL_STREAM_MIB << 20) {
+		tool_fail("%s: more than %u MiB, and not a regular file", path, TOOL_STREAM_MIB);
+		return false;
+	}
+	*room = *room ? 2 * *room : 65536;
+	grown = realloc(*buf, *room);
+	if (grown)
+		*buf = grown;
+	else
+		tool_fail("%s: no memory for %zu bytes", path, *room);
+	return grown;
+}
+
+/* NULL after a message with @path. */
+static char *tool_read_stream(const char *path, FILE *f, size_t *bytes)
+{
+	struct stat st;
+	bool endless = fstat(fileno(f), &st) || !S_ISREG(st.st_mode), good;
+	size_t n = 0, room = 0, got = 1;
+	char *buf = NULL;
+
+	while ((good = tool_read_more(path, endless, n, &buf, &room)) && got) {
+		got = fread(buf + n, 1, room - n - 1, f);
+		n += got;
+	}
+	if (good && ferror(f))
+		good = !tool_fail("%s: %s", path, strerror(errno));
+	if (!good) {
+		free(buf);
+		return NULL;
+	}
+	buf[n] = '\0';
+	*bytes = n;
+	return buf;
+}
+
 char *tool_read_file(const char *path, size_t *bytes)
 {
-	bool in = !strcmp(path, "-");
-	FILE *f = in ? stdin : fopen(path, "rbe");
-	size_t n = 0, room = 0, got;
-	char *buf = NULL, *grown;
+	FILE *f;
+	char *text;
 
+	if (!strcmp(path, "-"))
+		return tool_read_stream("stdin", stdin, bytes);
+	f = fopen(path, "rbe");
 	if (!f) {
 		tool_fail("%s: %s", path, strerror(errno));
 		return NULL;
 	}
-	do {
-		if (room - n < 2) {
-			room = room ? 2 * room : 65536;
-			grown = realloc(buf, room);
-			if (!grown) {
-				tool_fail("%s: no memory for %zu bytes", in ? "stdin" : path, room);
-				goto fail;
-			}
-			buf = grown;
-		}
-		got = fread(buf + n, 1, room - n - 1, f);
-		n += got;
-	} while (got);
-	if (ferror(f)) {
-		tool_fail("%s: %s", in ? "stdin" : path, strerror(errno));
-		goto fail;
-	}
-	if (!in)
-		fclose(f);
-	buf[n] = '\0';
-	*bytes = n;
-	return buf;
-fail:
-	free(buf);
-	if (!in)
-		fclose(f);
-	return NULL;
+	text = tool_read_stream(path, f, bytes);
+	fclose(f);
+	return text;
 }
 
 uint64_t tool_peak_memory(void)

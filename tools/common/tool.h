@@ -34,7 +34,8 @@ int tool_parse_double(const char *what, const char *s, double min, double max, d
 /* The same for a seed; -1 draws one, which a line on stderr tells. */
 int tool_parse_seed(const char *what, const char *s, uint64_t *seed);
 
-/* Reads a whole file, "-" for stdin; adds a NUL after its *@bytes. NULL after a message. */
+/* Reads a whole file, "-" for stdin; adds a NUL after its *@bytes. NULL after a message, also above
+ * 1 GiB from what is no regular file. */
 char *tool_read_file(const char *path, size_t *bytes);
 
 /* The process's peak memory in bytes, or since it was reset (proc_pid_clear_refs(5)); 0: /proc does
