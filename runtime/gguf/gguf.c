@@ -48,17 +48,28 @@ int gguf_fail(struct gguf_cursor *c, int ret, const char *fmt, ...)
 	return ret;
 }
 
+static int key_chars(const struct gguf_kv *kv)
+{
+	return kv->key_bytes > 64 ? 64 : (int)kv->key_bytes;
+}
+
+static void cursor_cut_off(struct gguf_cursor *c, const char *what, uint64_t bytes)
+{
+	gguf_fail(c, -EINVAL,
+		  "%s%s%.*s%s at byte %" PRIu64 " is cut off: the file has %" PRIu64
+		  " of its %" PRIu64 " bytes (truncated or malformed; get the file again)",
+		  what, c->kv ? " of key '" : "", c->kv ? key_chars(c->kv) : 0,
+		  c->kv ? c->kv->key : "", c->kv ? "'" : "", c->pos, c->file->shard.bytes - c->pos,
+		  bytes);
+}
+
 /* Returns @bytes at the cursor and moves it behind them. */
 static const uint8_t *cursor_take(struct gguf_cursor *c, const char *what, uint64_t bytes)
 {
 	const uint8_t *p = c->file->shard.map + c->pos;
 
 	if (bytes > c->file->shard.bytes - c->pos) {
-		gguf_fail(c, -EINVAL,
-			  "%s at byte %" PRIu64 " needs %" PRIu64
-			  " bytes but the file ends after %" PRIu64
-			  " (truncated or malformed; get the file again)",
-			  what, c->pos, bytes, c->file->shard.bytes - c->pos);
+		cursor_cut_off(c, what, bytes);
 		return NULL;
 	}
 	c->pos += bytes;
@@ -206,12 +217,14 @@ static int read_metadata(struct gguf_cursor *c, uint64_t n)
 		if (ret)
 			return ret;
 		kv->key_bytes = bytes;
+		c->kv = kv;
 		if (gguf_read_u32(c, "value type", &type))
 			return -EINVAL;
 		kv->type = type < GGUF_KV_TYPES ? type : 0;
 		ret = skip_value(c, type, 0, kv);
 		if (ret)
 			return ret;
+		c->kv = NULL;
 		kv->entry = file->shard.map + at;
 		kv->entry_bytes = c->pos - at;
 	}
@@ -221,7 +234,7 @@ static int read_metadata(struct gguf_cursor *c, uint64_t n)
 
 		if (!kv_compare(kv - 1, kv))
 			return gguf_fail(c, -EINVAL, "key '%.*s' occurs twice, once at byte %td",
-					 kv->key_bytes > 64 ? 64 : (int)kv->key_bytes, kv->key,
+					 key_chars(kv), kv->key,
 					 (const uint8_t *)kv->key - file->shard.map);
 	}
 	return 0;
@@ -237,7 +250,7 @@ static int read_file(struct gguf_cursor *c)
 	p = cursor_take(c, "magic", 4);
 	if (!p || memcmp(p, "GGUF", 4))
 		return gguf_fail(c, -EINVAL, "not a GGUF file: it does not begin with 'GGUF'");
-	if (gguf_read_u32(c, "version", &version))
+	if (gguf_read_u32(c, "format version", &version))
 		return -EINVAL;
 	if (version > 0 && !(version & 0xffffff))
 		return gguf_fail(c, -ENOTSUP,

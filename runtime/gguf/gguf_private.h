@@ -35,6 +35,7 @@ struct gguf_file {
 struct gguf_cursor {
 	struct gguf_file *file;
 	uint64_t pos;
+	const struct gguf_kv *kv; /* the metadata entry whose value is read; NULL: none */
 	const char *path;
 	char *err;
 	size_t err_bytes;

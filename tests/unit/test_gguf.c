@@ -167,6 +167,34 @@ static void other_versions_and_big_endian_are_not_supported(void **state)
 	free(m.data);
 }
 
+static void what_is_cut_off_is_named(void **state)
+{
+	static const struct {
+		size_t bytes;
+		const char *words;
+	} cases[] = {
+		{ 4, "format version at byte 4 is cut off: the file has 0 of its 4 bytes" },
+		{ 6, "format version at byte 4 is cut off: the file has 2 of its 4 bytes" },
+		{ 8, "tensor count at byte 8 is cut off" },
+		{ 23, "metadata count at byte 16 is cut off: the file has 7 of its 8 bytes" },
+		{ 39, "key at byte 32 is cut off: the file has 7 of its 8 bytes" },
+		{ 40, "value type of key 'the.name' at byte 40 is cut off" },
+		{ 44, "string of key 'the.name' at byte 44 is cut off" },
+		{ 57, "string of key 'the.name' at byte 52 is cut off: the file has 5 of its 6" },
+	};
+	struct image m = { 0 };
+
+	image_header(&m, 1, 1);
+	image_key(&m, "the.name", GGUF_KV_STRING);
+	image_string(&m, "values");
+	image_tensor(&m, "a", 1, &(uint64_t){ 32 }, GGUF_F32, 0);
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		m.bytes = cases[i].bytes;
+		assert_refused(&m, -EINVAL, cases[i].words);
+	}
+	free(m.data);
+}
+
 static void truncated_files_are_refused(void **state)
 {
 	struct image m = { 0 };
@@ -197,7 +225,7 @@ static void counts_beyond_the_file_are_refused(void **state)
 		image_key(&m, "s", 8);
 		image_u64(&m, counts[i]);
 		image_u64(&m, 0);
-		assert_refused(&m, -EINVAL, "string at byte 45 needs");
+		assert_refused(&m, -EINVAL, "string of key 's' at byte 45 is cut off");
 		image_header(&m, 0, 1);
 		image_array(&m, "a", 4, counts[i]);
 		image_u64(&m, 0);
@@ -205,7 +233,7 @@ static void counts_beyond_the_file_are_refused(void **state)
 		image_header(&m, 0, 1);
 		image_array(&m, "a", 8, counts[i]);
 		image_u64(&m, 0);
-		assert_refused(&m, -EINVAL, "string at byte");
+		assert_refused(&m, -EINVAL, "string of key 'a' at byte");
 		image_header(&m, 0, 1);
 		image_u64(&m, counts[i]);
 		image_u64(&m, 0);
@@ -647,6 +675,7 @@ int main(void)
 		cmocka_unit_test(tensors_are_found_by_index_and_name),
 		cmocka_unit_test(version_2_is_read_as_version_3),
 		cmocka_unit_test(other_versions_and_big_endian_are_not_supported),
+		cmocka_unit_test(what_is_cut_off_is_named),
 		cmocka_unit_test(truncated_files_are_refused),
 		cmocka_unit_test(counts_beyond_the_file_are_refused),
 		cmocka_unit_test(unknown_types_and_odd_values_are_refused),
