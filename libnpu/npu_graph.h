@@ -276,8 +276,8 @@ struct npu_attn_options {
 };
 /*
  * npu_attn() with @options. Without a window, a row's result has the bits of npu_attn() in a cache
- * without the rows to which it does not attend. The device needs ISA 1.10; if all options are 0,
- * the command is npu_attn()'s, which any has.
+ * without the rows to which it does not attend. The device needs ISA 1.10; if @options is NULL or
+ * all options are 0, the command is npu_attn()'s, which any has.
  *
  *	m = npu_graph_input(g, "ancestors", NPU_U64, rows, 1);
  *	y = npu_attn_mask(g, q, k, v, heads, kv_heads, scale, pos,

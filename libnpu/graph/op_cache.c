@@ -152,25 +152,26 @@ struct npu_tensor *npu_attn_mask(struct npu_graph *g, struct npu_tensor *q, stru
 				 struct npu_tensor *v, uint32_t heads, uint32_t kv_heads,
 				 float scale, int pos, const struct npu_attn_options *options)
 {
+	const struct npu_attn_options *o = options ? options : &(struct npu_attn_options){ 0 };
 	struct graph_op op = {
 		.op = VNPU_OP_ATTN_MASK,
-		.in = { q, k, v, options->mask },
+		.in = { q, k, v, o->mask },
 		.heads = heads,
 		.kv_heads = kv_heads,
 		.value = scale,
 		.param = pos,
-		.window = options->window,
-		.cap = options->cap,
+		.window = o->window,
+		.cap = o->cap,
 	};
 
-	if (!graph_member(g, "attn_mask", q) || !attn_options_ok(g, options, q->rows))
+	if (!graph_member(g, "attn_mask", q) || !attn_options_ok(g, o, q->rows))
 		return NULL;
-	if (options->mask && heads && q->cols / heads > VNPU_MASK_HEAD_DIM) {
+	if (o->mask && heads && q->cols / heads > VNPU_MASK_HEAD_DIM) {
 		graph_fail(g, -EINVAL, "attn_mask: heads of %u values, with a mask at most %d",
 			   q->cols / heads, VNPU_MASK_HEAD_DIM);
 		return NULL;
 	}
-	if (!options->mask && !options->window && options->cap == 0)
+	if (!o->mask && !o->window && o->cap == 0)
 		op.op = VNPU_OP_ATTN;
 	return graph_attn(g, "attn_mask", op);
 }

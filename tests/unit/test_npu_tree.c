@@ -245,6 +245,37 @@ static void heads_that_are_too_long_are_refused(void **state)
 	npu_graph_free(g);
 }
 
+static void attention(const struct npu_attn_options *options, bool plain, void **image,
+		      size_t *bytes)
+{
+	struct npu_graph *g = npu_graph_create("attention");
+	struct npu_tensor *q = npu_graph_input(g, "q", NPU_F32, 3, 16),
+			  *k = npu_graph_state(g, "k", NPU_F32, 80, 8),
+			  *v = npu_graph_state(g, "v", NPU_F32, 80, 8);
+
+	npu_graph_output(g, "y",
+			 plain ? npu_attn(g, q, k, v, 2, 1, 1, NPU_NO_PARAM)
+			       : npu_attn_mask(g, q, k, v, 2, 1, 1, NPU_NO_PARAM, options));
+	npu_ok(npu_graph_compile(g, image, bytes));
+	npu_graph_free(g);
+}
+
+static void without_options_the_command_is_that_of_plain_attention(void **state)
+{
+	const struct npu_attn_options none = { 0 };
+	size_t want_bytes, bytes;
+	void *want, *image;
+
+	attention(NULL, true, &want, &want_bytes);
+	for (int i = 0; i < 2; i++) {
+		attention(i ? &none : NULL, false, &image, &bytes);
+		assert_int_equal(bytes, want_bytes);
+		assert_memory_equal(image, want, bytes);
+		free(image);
+	}
+	free(want);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -253,6 +284,7 @@ int main(void)
 		cmocka_unit_test(any_positions_and_masks_give_numbers),
 		cmocka_unit_test(operands_that_do_not_fit_are_refused),
 		cmocka_unit_test(heads_that_are_too_long_are_refused),
+		cmocka_unit_test(without_options_the_command_is_that_of_plain_attention),
 	};
 
 	return cmocka_run_group_tests(tests, fixture_setup, fixture_teardown);
