@@ -105,6 +105,13 @@ __attribute__((format(printf, 1, 2))) static int fail(const char *fmt, ...)
 	return 1;
 }
 
+static int finish_output(void)
+{
+	if (!fflush(stdout) && !ferror(stdout))
+		return 0;
+	return fail("stdout: %s: the output is not complete", strerror(errno));
+}
+
 static void on_signal(int sig)
 {
 	told_to_end = 1;
@@ -736,7 +743,7 @@ int main(int argc, char **argv)
 	/* Close files that the parent has left open. */
 	close_range(STDERR_FILENO + 1, ~0u, 0);
 	if (status)
-		return status < 0 ? 0 : status;
+		return status < 0 ? finish_output() : status;
 	if (!fw_isa_name(o.cfg.isa))
 		return fail(
 			"--isa: this host does not support it; --isa auto takes the best one that "

@@ -341,4 +341,8 @@ for tool in npuc npu-info; do
 	passes "$tool --help" "$bin/$tool" --help
 	passes "$tool --version" "$bin/$tool" --version
 done
+for command in "npuc --help" "npuc --version" "npu-info --help" "npu-info --version" "vnpu-fw --help" "vnpu-fw --version"; do
+	$bin/$command >/dev/full 2>"$scratch/err"
+	same "$command on a full disk is a failure" "$? $(grep -c '^[a-z-]*: stdout: .*No space left on device' "$scratch/err")" "1 1"
+done
 finish
