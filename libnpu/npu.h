@@ -18,13 +18,14 @@
  *
  * Errors: functions return 0 or a negative errno. npu_error() then returns one line for the calling
  * thread that says what failed, where, and what to do. The library prints nothing except the log
- * and one line about a trace that cannot be written.
+ * and one line about a log or a trace that cannot be written.
  *
  * Environment:
  * - NPU_TRANSPORT=drm|sim|auto selects the transport if the program passes NPU_TRANSPORT_AUTO.
  * - NPU_DEVICE=PATH is the device node if the program sets none.
  * - NPU_PROFILE=NAME is the sim's profile if the program sets none.
- * - NPU_LOG=ioctl writes one decoded line per device call to stderr, or to the file NPU_LOG_FILE.
+ * - NPU_LOG=ioctl writes one decoded line per device call to stderr, or to the file NPU_LOG_FILE,
+ *   which ends when a line cannot be written.
  * - NPU_TRACE=FILE appends calls, waits, jobs and memory with their times to FILE, as events in
  *   Chrome's trace format (docs/tracing.md; npu-trace(1) sets it for a program). If FILE cannot be
  *   written, or is no regular file, the program continues without a trace.

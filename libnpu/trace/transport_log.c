@@ -2,6 +2,7 @@
 /* NPU_LOG=ioctl: wraps a transport and writes a line per device call. Unused without NPU_LOG. */
 #include <errno.h>
 #include <fcntl.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,12 +12,15 @@
 #include "log_decode.h"
 #include "npu_fail.h"
 #include "npu_fd.h"
+#include "npu_fsize.h"
 #include "transport.h"
 
 struct log_transport {
 	struct transport base;
 	struct transport *inner;
-	FILE *out;
+	int fd; /* stderr's, or of the file */
+	char *path; /* NULL: stderr */
+	atomic_bool ended; /* the file cannot be written */
 };
 
 static struct log_transport *to_log(struct transport *t)
@@ -32,15 +36,39 @@ static double log_now_us(void)
 	return (double)ts.tv_sec * 1e6 + (double)ts.tv_nsec / 1e3;
 }
 
-/* One write() per line, so that lines of several threads do not mix. */
+/* 0 or -errno. One write() per line, so that lines of several threads do not mix. */
+static int log_write(int fd, const char *text, size_t len)
+{
+	struct npu_fsize fsize;
+	int ret = 0;
+	ssize_t n;
+
+	npu_fsize_begin(&fsize);
+	while (len && !ret) {
+		n = write(fd, text, len);
+		if (n >= 0) {
+			text += n;
+			len -= (size_t)n;
+		} else if (errno != EINTR) {
+			ret = -errno;
+		}
+	}
+	npu_fsize_end(&fsize);
+	return ret;
+}
+
 static void log_line(struct log_transport *log, struct log_text *text, int ret, double start_us)
 {
 	log_add(text, " = %d", ret);
 	if (ret < 0)
 		log_add(text, " (%s)", strerror(-ret));
 	log_add(text, " %.1f us\n", log_now_us() - start_us);
-	fwrite(text->buf, 1, text->len, log->out);
-	fflush(log->out);
+	if (atomic_load_explicit(&log->ended, memory_order_relaxed))
+		return;
+	ret = log_write(log->fd, text->buf, text->len);
+	if (ret && log->path && !atomic_exchange(&log->ended, true))
+		fprintf(stderr, "libnpu: NPU_LOG_FILE=%s: %s; the log ends here\n", log->path,
+			strerror(-ret));
 }
 
 static int log_transport_ioctl(struct transport *t, unsigned long request, void *arg)
@@ -100,8 +128,9 @@ static void log_transport_close(struct transport *t)
 	struct log_transport *log = to_log(t);
 
 	log->inner->ops->close(log->inner);
-	if (log->out != stderr)
-		fclose(log->out);
+	if (log->path)
+		close(log->fd);
+	free(log->path);
 	free(log);
 }
 
@@ -113,23 +142,26 @@ static const struct transport_ops log_transport_ops = {
 	.close = log_transport_close,
 };
 
-static FILE *log_open(const char *path)
+static int log_open(struct log_transport *log, const char *path)
 {
-	int fd = npu_fd_keep(open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666)), err;
-	FILE *out = fd >= 0 ? fdopen(fd, "a") : NULL;
+	int err;
 
-	if (!out && fd >= 0) {
-		err = errno;
-		close(fd);
-		errno = err;
-	}
-	return out;
+	log->path = strdup(path);
+	if (!log->path)
+		return npu_fail(-ENOMEM, "log: out of memory");
+	log->fd = npu_fd_keep(open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666));
+	if (log->fd >= 0)
+		return 0;
+	err = errno;
+	free(log->path);
+	return npu_fail(-err, "NPU_LOG_FILE=%s: %s", path, strerror(err));
 }
 
 int transport_log_wrap(struct transport *t, struct transport **out)
 {
 	const char *what = getenv("NPU_LOG"), *file = getenv("NPU_LOG_FILE");
 	struct log_transport *log;
+	int ret;
 
 	*out = t;
 	if (!what || !*what || !strcmp(what, "none"))
@@ -141,15 +173,11 @@ int transport_log_wrap(struct transport *t, struct transport **out)
 		return npu_fail(-ENOMEM, "log: out of memory");
 	log->base.ops = &log_transport_ops;
 	log->inner = t;
-	log->out = stderr;
-	if (file && *file) {
-		log->out = log_open(file);
-		if (!log->out) {
-			int err = errno;
-
-			free(log);
-			return npu_fail(-err, "NPU_LOG_FILE=%s: %s", file, strerror(err));
-		}
+	log->fd = STDERR_FILENO;
+	ret = file && *file ? log_open(log, file) : 0;
+	if (ret) {
+		free(log);
+		return ret;
 	}
 	*out = &log->base;
 	return 0;

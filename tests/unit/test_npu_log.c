@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <regex.h>
 #include <stdio.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "npu_fixture.h"
@@ -166,6 +167,57 @@ static void an_unknown_kind_of_log_and_an_invalid_file_are_refused(void **state)
 	unsetenv("NPU_LOG_FILE");
 }
 
+/* What @fn prints on stderr. */
+static char *said(void (*fn)(void))
+{
+	static char text[4096];
+	char path[300];
+	int fd = fixture_file(path, sizeof(path)), kept = dup(STDERR_FILENO);
+	ssize_t n;
+
+	unlink(path);
+	dup2(fd, STDERR_FILENO);
+	fn();
+	dup2(kept, STDERR_FILENO);
+	close(kept);
+	n = pread(fd, text, sizeof(text) - 1, 0);
+	close(fd);
+	assert_true(n >= 0);
+	text[n] = 0;
+	return text;
+}
+
+static void open_and_close(void)
+{
+	struct npu_device *dev;
+
+	npu_ok(npu_device_open(NULL, &dev));
+	npu_device_close(dev);
+}
+
+static void a_log_that_cannot_be_written_ends_with_one_line(void **state)
+{
+	struct rlimit limit, small;
+
+	setenv("NPU_LOG", "ioctl", 1);
+	setenv("NPU_LOG_FILE", "/dev/full", 1);
+	assert_string_equal(
+		said(open_and_close),
+		"libnpu: NPU_LOG_FILE=/dev/full: No space left on device; the log ends here\n");
+	/* Of a file that has its largest size, with room for the sim's memory. */
+	close(fixture_file(log_path, sizeof(log_path)));
+	assert_int_equal(truncate(log_path, 64 << 20), 0);
+	setenv("NPU_LOG_FILE", log_path, 1);
+	assert_int_equal(getrlimit(RLIMIT_FSIZE, &limit), 0);
+	small = (struct rlimit){ 64 << 20, limit.rlim_max };
+	assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
+	assert_non_null(strstr(said(open_and_close), "File too large; the log ends here\n"));
+	assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
+	unlink(log_path);
+	unsetenv("NPU_LOG");
+	unsetenv("NPU_LOG_FILE");
+}
+
 static void without_npu_log_no_transport_is_wrapped(void **state)
 {
 	struct transport *t;
@@ -190,6 +242,7 @@ int main(void)
 			a_line_that_is_too_long_is_truncated_but_keeps_its_result, log_setup,
 			log_teardown),
 		cmocka_unit_test(an_unknown_kind_of_log_and_an_invalid_file_are_refused),
+		cmocka_unit_test(a_log_that_cannot_be_written_ends_with_one_line),
 		cmocka_unit_test(without_npu_log_no_transport_is_wrapped),
 	};
 
