@@ -57,6 +57,30 @@ else
 	skip "a HOME that cannot be written is told" "PoCL is not installed"
 fi
 
+# ---- closed streams ------------------------------------------------------------------------------
+
+# Nothing that the programs open may get the number of a stream, or what they print goes there.
+fails_quietly() { # NAME COMMAND...: status 1, with all standard streams closed
+	local name=$1
+	shift
+	"$@" <&- >&- 2>&-
+	same "$name" "status $?" "status 1"
+}
+fails_quietly "llm-cli without standard streams" "${cli[@]}"
+fails_quietly "llm-bench without standard streams" "$bin/llm-bench" -m "$model" -p 8 -n 2 -r 1 --transport sim
+fails_quietly "npu-info without standard streams" "$bin/npu-info" --transport sim
+fails_quietly "npuc without standard streams" "$bin/npuc" isa
+for stream in "<&-" ">&-"; do
+	command="\"$bin/llm-cli\" -m $model -f - -n 8 --temp 0 --transport sim"
+	echo "The kernel" | eval "$command $stream" 2>"$scratch/err" | cat >"$scratch/out"
+	rc=${PIPESTATUS[1]}
+	if [ "$rc" -eq 1 ] && [ ! -s "$scratch/out" ] && grep -Eq ' std(in|out): (Bad file descriptor|a write failed)' "$scratch/err"; then
+		ok "llm-cli $stream"
+	else
+		not_ok "llm-cli $stream" "$(outcome)"
+	fi
+done
+
 # ---- the same mistake, the same status -----------------------------------------------------------
 
 tools=(llm-bench llm-cli llm-logits llm-perplexity llm-quantize llm-vocab npu-info npu-profile npu-top npu-trace npuc)

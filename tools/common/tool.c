@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* Errors, numbers and files of the command-line tools: see tool.h. */
 #include <errno.h>
+#include <fcntl.h>
 #include <getopt.h>
 #include <inttypes.h>
 #include <math.h>
@@ -17,6 +18,16 @@
 #include "tool.h"
 
 const char *tool_name = "vnpu";
+
+void tool_begin(const char *name)
+{
+	tool_name = name;
+	/* open() takes the lowest free number. To use the stream is still an error. */
+	for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
+		if (fcntl(fd, F_GETFD) < 0 &&
+		    open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY) < 0)
+			return;
+}
 
 static void tool_say(const char *fmt, va_list ap)
 {

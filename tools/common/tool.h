@@ -14,8 +14,14 @@
 
 struct option; /* getopt.h */
 
-/* The name that errors begin with; main() sets it first. */
+/* The name that errors begin with. */
 extern const char *tool_name;
+
+/*
+ * Sets the tool's name; main() calls it first. A standard stream that is closed stays so for those
+ * who use it, but no file that the tool opens gets its number: what the tool prints would go there.
+ */
+void tool_begin(const char *name);
 
 /* Print the line "NAME: MESSAGE" on stderr and return the exit status, 1 and 2. */
 int tool_fail(const char *fmt, ...) __attribute__((format(printf, 1, 2)));

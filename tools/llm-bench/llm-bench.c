@@ -320,7 +320,7 @@ int main(int argc, char **argv)
 	struct bench b = { .args = &args };
 	int status;
 
-	tool_name = "llm-bench";
+	tool_begin("llm-bench");
 	if (!bench_args_parse(&args, argc, argv, &status))
 		status = measure(&b);
 	free(b.configs);

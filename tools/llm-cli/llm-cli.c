@@ -313,7 +313,7 @@ int main(int argc, char **argv)
 	uint64_t begin_ns;
 	int status;
 
-	tool_name = "llm-cli";
+	tool_begin("llm-cli");
 	if (parse_options(argc, argv, &o, &status)) {
 		sampling_free(&o.sampling);
 		stop_free(&o.stop);

@@ -190,7 +190,7 @@ int main(int argc, char **argv)
 	struct llm_engine *engine;
 	int status;
 
-	tool_name = "llm-logits";
+	tool_begin("llm-logits");
 	if (parse_options(argc, argv, &o, &status))
 		return tool_finish(status);
 	status = o.tokens ? tokens_from_list("--tokens", o.tokens, &tokens) : 0;

@@ -221,7 +221,7 @@ int main(int argc, char **argv)
 	struct llm_engine *engine;
 	int status;
 
-	tool_name = "llm-perplexity";
+	tool_begin("llm-perplexity");
 	if (parse_options(argc, argv, &o, &status))
 		return tool_finish(status);
 	/* The signal stays ignored if it is, as under nohup and in background jobs. */

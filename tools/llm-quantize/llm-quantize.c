@@ -487,7 +487,7 @@ int main(int argc, char **argv)
 	};
 	int status = 0;
 
-	tool_name = "llm-quantize";
+	tool_begin("llm-quantize");
 	if (options_parse(&set, argc, argv, &args, &status))
 		return tool_finish(status);
 	status = parse_words(&args, argc - optind, argv + optind);

@@ -146,7 +146,7 @@ int main(int argc, char **argv)
 	char err[512];
 	int opt;
 
-	tool_name = "llm-vocab";
+	tool_begin("llm-vocab");
 	opterr = 0;
 	while ((opt = getopt_long(argc, argv, ":o:h", options, NULL)) != -1) {
 		switch (opt) {

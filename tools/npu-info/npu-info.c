@@ -169,7 +169,7 @@ int main(int argc, char **argv)
 	bool json = false, doctor = false;
 	int c;
 
-	tool_name = "npu-info";
+	tool_begin("npu-info");
 	while ((c = getopt_long(argc, argv, ":h", options, NULL)) != -1) {
 		switch (c) {
 		case 't':

@@ -385,7 +385,7 @@ int main(int argc, char **argv)
 	enum verb verb;
 	int status;
 
-	tool_name = "npu-profile";
+	tool_begin("npu-profile");
 	if (!find_verb(argc, argv, &verb, &status))
 		status = parse(&args, verb, argc, argv) ?: run(&args, verb, argv + optind + 1);
 	range_free(&args.rows);

@@ -135,7 +135,7 @@ int main(int argc, char **argv)
 	struct options opts = { .delay_s = 1, .root = "" };
 	int c, ret;
 
-	tool_name = "npu-top";
+	tool_begin("npu-top");
 	setlocale(LC_CTYPE, "");
 	while ((c = getopt_long(argc, argv, ":bhn:d:", longopts, NULL)) != -1) {
 		switch (c) {

@@ -269,7 +269,7 @@ int main(int argc, char **argv)
 	struct session session = { .opts = &opts };
 	int c, ret;
 
-	tool_name = "npu-trace";
+	tool_begin("npu-trace");
 	/* "+": arguments after COMMAND are its own. */
 	while ((c = getopt_long(argc, argv, "+:ho:k:", longopts, NULL)) != -1) {
 		switch (c) {

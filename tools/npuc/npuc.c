@@ -122,7 +122,7 @@ int main(int argc, char **argv)
 	const char *out = NULL, *profile = NULL, *verb, *in;
 	int c;
 
-	tool_name = "npuc";
+	tool_begin("npuc");
 	while ((c = getopt_long(argc, argv, ":ho:", options, NULL)) != -1) {
 		switch (c) {
 		case 'o':

@@ -237,7 +237,7 @@ int main(int argc, char **argv)
 	struct args a = { 0 };
 	int opt, status = 0;
 
-	tool_name = "bits";
+	tool_begin("bits");
 	opterr = 0;
 	while (!status && (opt = getopt_long(argc, argv, ":h", options, NULL)) != -1) {
 		if (opt >= METHOD)

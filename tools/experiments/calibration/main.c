@@ -141,7 +141,7 @@ int main(int argc, char **argv)
 	char why[512];
 	int c, status;
 
-	tool_name = "calibration";
+	tool_begin("calibration");
 	opterr = 0;
 	while ((c = getopt_long(argc, argv, ":o:h", longs, NULL)) >= 0) {
 		if (c == 'P')

@@ -304,7 +304,7 @@ int main(int argc, char **argv)
 	struct args args = { .opts = { .profile = ENGINE_DEFAULT_PROFILE } };
 	int status;
 
-	tool_name = "cuts";
+	tool_begin("cuts");
 	if (options_parse(&set, argc, argv, &args, &status)) {
 		range_free(&args.n_prompt);
 		return status;

@@ -447,7 +447,7 @@ int main(int argc, char **argv)
 	struct hetero h = { .share = -1 };
 	int status;
 
-	tool_name = "hetero";
+	tool_begin("hetero");
 	if (!parse_options(&h, argc, argv, &status))
 		status = measure(&h);
 	range_free(&h.n_prompt);

@@ -99,7 +99,7 @@ int main(int argc, char **argv)
 	unsigned int given = 0;
 	int opt, status = 0;
 
-	tool_name = "inject";
+	tool_begin("inject");
 	opterr = 0;
 	while (!status && (opt = getopt_long(argc, argv, ":h", options, NULL)) != -1) {
 		if (opt >= CHANNELS)

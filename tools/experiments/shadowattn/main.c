@@ -27,7 +27,7 @@ static const struct program program = {
 
 int main(int argc, char **argv)
 {
-	tool_name = program.name;
+	tool_begin(program.name);
 	if (argc > 1 && !strcmp(argv[1], "recall"))
 		return recall_main(argc - 1, argv + 1);
 	return program_run(&program, argc, argv);

@@ -178,7 +178,7 @@ int program_run(const struct program *program, int argc, char **argv)
 	};
 	int status;
 
-	tool_name = program->name;
+	tool_begin(program->name);
 	make_options(program, options, docs);
 	llm_preset_apply(preset, &args.choices);
 	args.choices.cores = program->cores;
