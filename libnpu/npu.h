@@ -34,6 +34,14 @@
  * given queue, job or graph. Ownership: an object holds a reference to what it was created from (a
  * buffer to its context, a context to its device). Release each with its own function, in any
  * order.
+ *
+ * Processes: a device and everything created from it belong to the process that opened it. A child
+ * of fork() calls no function with them, not even to release them, and does not touch the memory of
+ * buffers: a sim's threads are not in the child, and drm's objects are the parent's. It may open a
+ * device of its own and build graphs, unless another thread was in a function of this library
+ * during fork(), and it may always exec() and exit. The parent goes on as if it had not forked; but
+ * what it releases stays in memory, and the device node in use, until the child has ended or called
+ * exec().
  */
 #ifndef NPU_H
 #define NPU_H

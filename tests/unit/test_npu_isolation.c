@@ -6,6 +6,8 @@
  * sim, and with NPU_TRANSPORT=drm on vnpu.ko.
  */
 #include <errno.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "npu_fixture.h"
 #include "npu_private.h"
@@ -216,6 +218,57 @@ static void new_buffers_never_have_data_of_freed_ones(void **state)
 	}
 }
 
+static void run_increment(struct fixture *f, struct npu_buffer *x, struct npu_buffer *y)
+{
+	struct npu_job *job = fixture_increment(f->ctx, 16, 0);
+
+	fixture_bind(job, "x", x);
+	fixture_bind(job, "y", y);
+	npu_ok(fixture_run(f, job));
+	npu_job_free(job);
+}
+
+/* Never returns. */
+static void child_with_a_device(void)
+{
+	struct npu_buffer *x, *y;
+	struct fixture *f;
+	void *state;
+
+	fixture_setup(&state);
+	f = state;
+	x = fixture_floats(f->ctx, 16, 7);
+	y = fixture_floats(f->ctx, 16, 0);
+	run_increment(f, x, y);
+	if (fixture_float(y, 0) != 8)
+		_exit(2);
+	npu_buffer_free(x);
+	npu_buffer_free(y);
+	fixture_teardown(&state);
+	_exit(0);
+}
+
+static void a_forked_child_uses_a_device_of_its_own_and_the_parent_goes_on(void **state)
+{
+	struct fixture *f = *state;
+	struct npu_buffer *x = fixture_floats(f->ctx, 16, 3), *y = fixture_floats(f->ctx, 16, 0);
+	int status;
+	pid_t child;
+
+	run_increment(f, x, y);
+	/* The device sleeps then: a sanitizer's allocator has locks that do not survive a fork. */
+	usleep(100000);
+	child = fork();
+	if (!child)
+		child_with_a_device();
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_int_equal(status, 0);
+	run_increment(f, y, x);
+	assert_true(fixture_float(x, 0) == 5 && fixture_float(y, 0) == 4);
+	npu_buffer_free(x);
+	npu_buffer_free(y);
+}
+
 #define with_device(name) cmocka_unit_test_setup_teardown(name, fixture_setup, fixture_teardown)
 
 int main(void)
@@ -224,6 +277,7 @@ int main(void)
 		with_device(unbound_addresses_and_those_of_another_context_fault),
 		with_device(addresses_beyond_the_aperture_are_refused),
 		with_device(an_operand_that_straddles_the_end_of_a_binding_faults_there),
+		with_device(a_forked_child_uses_a_device_of_its_own_and_the_parent_goes_on),
 		with_device(new_buffers_never_have_data_of_freed_ones),
 	};
 
