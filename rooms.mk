@@ -51,7 +51,7 @@ libnpu/inside_public := npu_fail.h npu_fd.h npu_fsize.h npu_private.h
 
 libnpu/graph_public := image.h
 libnpu/graph_uses := libnpu libnpu/inside isa soc uapi/npu
-libnpu/device_public := transport.h va.h
+libnpu/device_public := transport.h va.h flights.h
 libnpu/device_uses := libnpu libnpu/inside libnpu/graph libnpu/trace isa wait uapi/drm uapi/npu
 libnpu/trace_public := trace.h probes.h
 libnpu/trace_uses := libnpu libnpu/inside libnpu/graph libnpu/device wait uapi/drm uapi/npu

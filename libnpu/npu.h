@@ -31,8 +31,9 @@
  *   written, or is no regular file, the program continues without a trace.
  *
  * Threads: different threads may use different objects at once; only one thread at a time may use a
- * given queue, job or graph. Ownership: an object holds a reference to what it was created from (a
- * buffer to its context, a context to its device). Release each with its own function, in any
+ * given job or graph, or submit to a given queue. Meanwhile others may wait for the queue's jobs,
+ * and ask what it has completed. Ownership: an object holds a reference to what it was created from
+ * (a buffer to its context, a context to its device). Release each with its own function, in any
  * order.
  *
  * Processes: a device and everything created from it belong to the process that opened it. A child

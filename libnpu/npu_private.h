@@ -8,11 +8,10 @@
 
 #include <drm/vnpu_accel.h>
 
-#include "expect.h"
+#include "flights.h"
 #include "image.h"
 #include "npu.h"
 #include "npu_fail.h"
-#include "polling.h"
 #include "transport.h"
 #include "va.h"
 
@@ -47,12 +46,6 @@ struct npu_buffer {
 	void *data;
 };
 
-/* How long a program's jobs take; lives until the last of them has been waited for or forgotten. */
-struct npu_pace {
-	atomic_uint refs;
-	struct expect expect;
-};
-
 struct npu_program {
 	atomic_uint refs;
 	struct npu_context *ctx;
@@ -79,16 +72,6 @@ struct npu_job {
 	uint64_t seqno;
 };
 
-/* Number of latest jobs with an expected end; the wait for older ones does not poll. */
-#define NPU_QUEUE_HISTORY 256
-
-struct npu_flight {
-	uint64_t seqno;
-	struct npu_pace *pace; /* NULL: learned already */
-	int64_t submitted_ns;
-	int64_t expected_ns; /* expected end of the job */
-};
-
 struct npu_queue {
 	atomic_uint refs;
 	struct npu_context *ctx;
@@ -97,13 +80,10 @@ struct npu_queue {
 	pthread_mutex_t lock;
 	bool dead; /* released, and the device does nothing for its jobs any more */
 	const struct drm_vnpu_queue_status *status;
-	uint64_t submitted;
+	_Atomic uint64_t submitted; /* the last job */
 	_Atomic uint64_t done; /* highest job known to have ended */
 	struct npu_buffer *scratch; /* shared by its jobs, which run one after another */
-	struct npu_flight history[NPU_QUEUE_HISTORY];
-	int64_t last_done_ns;
-	struct polling poll;
-	struct sleeps sleeps; /* of fast waits */
+	struct npu_flights flights;
 	struct npu_trace_queue *trace; /* NULL: its jobs are not traced */
 };
 
@@ -125,8 +105,6 @@ struct npu_device *npu_device_get(struct npu_device *dev);
 struct npu_context *npu_context_get(struct npu_context *ctx);
 struct npu_buffer *npu_buffer_get(struct npu_buffer *buf);
 struct npu_program *npu_program_get(struct npu_program *prog);
-struct npu_pace *npu_pace_get(struct npu_pace *pace);
-void npu_pace_put(struct npu_pace *pace);
 struct npu_queue *npu_queue_get(struct npu_queue *queue);
 void npu_queue_put(struct npu_queue *queue);
 

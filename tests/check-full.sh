@@ -29,7 +29,7 @@ for group; do
 		threaded="test_threadpool test_polling test_expect test_fw_core test_fw_queue test_fw_session test_fw_matmul
 			test_npu_threads test_npu_device test_npu_faults test_npu_transport test_npu_isolation test_npu_trace
 			test_npu_calls test_npu_matmul test_gpu_queue test_reader test_scheduler test_scheduler_async
-			test_scheduler_steal"
+			test_scheduler_steal test_llm_shadow"
 		# shellcheck disable=SC2086
 		run_build "thread build" make --no-print-directory -j2 SAN=thread CFLAGS="-O1 -g" \
 			$(printf "$BUILD/tsan/tests/%s " $threaded) || continue

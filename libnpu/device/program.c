@@ -18,18 +18,6 @@ struct npu_program *npu_program_get(struct npu_program *prog)
 	return prog;
 }
 
-struct npu_pace *npu_pace_get(struct npu_pace *pace)
-{
-	atomic_fetch_add(&pace->refs, 1);
-	return pace;
-}
-
-void npu_pace_put(struct npu_pace *pace)
-{
-	if (pace && atomic_fetch_sub(&pace->refs, 1) == 1)
-		free(pace);
-}
-
 static int npu_program_make(struct npu_context *ctx, const void *image, size_t image_bytes,
 			    struct npu_program **out)
 {

@@ -13,7 +13,6 @@
 #include <sys/mman.h>
 #include <time.h>
 
-#include "polling.h"
 #include "npu_private.h"
 #include "probes.h"
 #include "trace.h"
@@ -46,6 +45,7 @@ void npu_queue_put(struct npu_queue *queue)
 	if (atomic_fetch_sub(&queue->refs, 1) != 1)
 		return;
 	npu_context_free(queue->ctx);
+	npu_flights_end(&queue->flights);
 	pthread_mutex_destroy(&queue->lock);
 	free(queue);
 }
@@ -159,6 +159,7 @@ static int npu_queue_make(struct npu_context *ctx, const struct npu_queue_option
 		return npu_fail(-ENOMEM, "queue: out of memory");
 	atomic_init(&queue->refs, 1);
 	pthread_mutex_init(&queue->lock, NULL);
+	npu_flights_init(&queue->flights);
 	queue->ctx = npu_context_get(ctx);
 	queue->depth = opts && opts->depth	 ? opts->depth
 		       : max < NPU_DEFAULT_DEPTH ? max
@@ -212,8 +213,6 @@ void npu_queue_free(struct npu_queue *queue)
 	if (!queue)
 		return;
 	npu_queue_destroy(queue);
-	for (unsigned int i = 0; i < NPU_QUEUE_HISTORY; i++)
-		npu_pace_put(queue->history[i].pace);
 	npu_buffer_free(queue->scratch);
 	queue->scratch = NULL;
 	if (start_ns)
@@ -254,20 +253,7 @@ static int npu_queue_call_submit(struct npu_queue *queue, struct drm_vnpu_submit
 static void npu_queue_note_flight(struct npu_queue *queue, struct npu_job *job, uint64_t seqno,
 				  int64_t now)
 {
-	struct npu_flight *f = &queue->history[seqno % NPU_QUEUE_HISTORY];
-	struct npu_flight *prev = &queue->history[(seqno - 1) % NPU_QUEUE_HISTORY];
-	int64_t run_ns = expect_ns(&job->prog->pace->expect), start = now;
-
-	if (prev->seqno == seqno - 1 && atomic_load(&queue->done) < prev->seqno &&
-	    prev->expected_ns > start)
-		start = prev->expected_ns;
-	npu_pace_put(f->pace);
-	*f = (struct npu_flight){
-		.seqno = seqno,
-		.pace = npu_pace_get(job->prog->pace),
-		.submitted_ns = now,
-		.expected_ns = run_ns ? start + run_ns : 0,
-	};
+	npu_flights_note(&queue->flights, job->prog->pace, seqno, atomic_load(&queue->done), now);
 	npu_queue_get(queue);
 	if (job->queue)
 		npu_queue_put(job->queue);
@@ -434,9 +420,9 @@ static int npu_queue_submit_jobs(struct npu_queue *queue, struct npu_job *const 
 				npu_trace_job(queue->trace, raw[i].seqno,
 					      jobs[i]->prog->image.note.name, start_ns);
 		}
-		queue->submitted = raw[nr_jobs - 1].seqno;
+		atomic_store(&queue->submitted, raw[nr_jobs - 1].seqno);
 		if (seqno)
-			*seqno = queue->submitted;
+			*seqno = raw[nr_jobs - 1].seqno;
 		atomic_fetch_add_explicit(&dev->submits, 1, memory_order_relaxed);
 		atomic_fetch_add_explicit(&dev->jobs, nr_jobs, memory_order_relaxed);
 	}
@@ -484,61 +470,41 @@ uint64_t npu_queue_completed(const struct npu_queue *queue)
 
 static void npu_queue_known(struct npu_queue *queue, uint64_t seqno)
 {
-	if (atomic_load(&queue->done) < seqno)
-		atomic_store(&queue->done, seqno);
+	uint64_t done = atomic_load(&queue->done);
+
+	while (done < seqno && !atomic_compare_exchange_weak(&queue->done, &done, seqno))
+		;
 }
 
-/* How a job's end was noticed. */
-enum npu_notice {
-	NPU_NOTICE_STALE, /* it had ended at an unknown time before */
-	NPU_NOTICE_FRESH, /* it has just ended */
-	NPU_NOTICE_OVERSLEPT, /* it had ended when the sleep before polling ended */
-};
-
-/* A job was seen to be done: record how long it took. */
-static void npu_queue_learn(struct npu_queue *queue, uint64_t seqno, enum npu_notice notice)
+/* The watched job was seen to have ended, with @status. */
+static void npu_queue_job_done(struct npu_queue *queue, struct npu_watch *w, uint64_t seqno,
+			       enum npu_notice notice, int status)
 {
-	struct npu_flight *f = &queue->history[seqno % NPU_QUEUE_HISTORY];
-	int64_t now = npu_now_ns(), start = f->submitted_ns;
+	int64_t took_ns = npu_flights_learn(&queue->flights, w, notice, npu_now_ns());
 
-	if (f->seqno == seqno && f->pace && notice != NPU_NOTICE_STALE) {
-		if (queue->last_done_ns > start)
-			start = queue->last_done_ns;
-		expect_learn(&f->pace->expect, now - start, notice == NPU_NOTICE_OVERSLEPT);
-		sleeps_forget(&queue->sleeps, now - start);
-		npu_pace_put(f->pace);
-		f->pace = NULL;
-	}
-	queue->last_done_ns = now;
 	npu_queue_known(queue, seqno);
-}
-
-static void npu_queue_trace_done(const struct npu_queue *queue, uint64_t seqno, int status)
-{
-	const struct npu_flight *f = &queue->history[seqno % NPU_QUEUE_HISTORY];
-
-	npu_probe_job_done(queue->ctx->id, queue->id, seqno, status,
-			   f->seqno == seqno ? queue->last_done_ns - f->submitted_ns : 0);
+	npu_probe_job_done(queue->ctx->id, queue->id, seqno, status, took_ns);
 	if (queue->trace)
 		npu_trace_job_done(queue->trace, seqno, status);
 }
 
 /* Sleeps through most of a long job. True if the job is then done. */
-static bool npu_queue_sleep(struct npu_queue *queue, const struct npu_flight *f, int64_t now,
+static bool npu_queue_sleep(struct npu_queue *queue, struct npu_watch *w, int64_t now,
 			    int64_t deadline)
 {
+	const struct npu_flight *f = &w->flight;
 	int64_t sleep_ns = 0, start_ns;
 	struct timespec ts;
 
 	if (f->pace)
-		sleep_ns = expect_sleep_ns(&f->pace->expect, &queue->sleeps, now - f->submitted_ns);
+		sleep_ns = expect_sleep_ns(&f->pace->expect, &w->sleeps, now - f->submitted_ns);
 	if (!sleep_ns || now + sleep_ns >= deadline)
 		return false;
 	ts.tv_sec = (now + sleep_ns) / 1000000000;
 	ts.tv_nsec = (now + sleep_ns) % 1000000000;
 	start_ns = npu_trace_begin();
 	clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &ts, NULL);
-	sleeps_learn(&queue->sleeps, sleep_ns, npu_now_ns() - now);
+	sleeps_learn(&w->sleeps, sleep_ns, npu_now_ns() - now);
 	if (start_ns)
 		npu_trace_wait_part(start_ns, "sleep");
 	return npu_queue_look(queue) >= f->seqno;
@@ -562,30 +528,28 @@ static int64_t npu_queue_poll_end(const struct npu_flight *f, int64_t now)
  * a sleep before that was too long. The clock is read only now and then: an empty job ends before
  * the first reading.
  */
-static bool npu_queue_poll(struct npu_queue *queue, uint64_t seqno, int64_t deadline,
-			   enum npu_notice *notice)
+static bool npu_queue_poll(struct npu_queue *queue, struct npu_watch *w, uint64_t seqno,
+			   int64_t deadline, enum npu_notice *notice)
 {
-	const struct npu_flight *f = &queue->history[seqno % NPU_QUEUE_HISTORY];
+	const struct npu_flight *f = w->known ? &w->flight : NULL;
 	int64_t end = 0, now, start_ns;
 	bool seen;
 
-	if (f->seqno != seqno)
-		f = NULL;
 	now = npu_now_ns();
 	if (f && f->expected_ns - now > npu_queue_poll_ahead_ns(queue))
 		return false;
 	if (f && f->expected_ns - f->submitted_ns > EXPECT_LATE_NS &&
-	    npu_queue_sleep(queue, f, now, deadline)) {
+	    npu_queue_sleep(queue, w, now, deadline)) {
 		*notice = NPU_NOTICE_OVERSLEPT;
 		return true;
 	}
 	/* A sleeping device may have been woken on this CPU. */
-	if (f && f->submitted_ns - queue->last_done_ns > NPU_DEVICE_NAPS_NS)
-		polling_woken(&queue->poll);
+	if (f && f->submitted_ns - w->last_done_ns > NPU_DEVICE_NAPS_NS)
+		polling_woken(&w->poll);
 	start_ns = npu_trace_begin();
 	while (!(seen = npu_queue_look(queue) >= seqno)) {
-		polling_again(&queue->poll);
-		if (queue->poll.looks % NPU_POLL_LOOKS)
+		polling_again(&w->poll);
+		if (w->poll.looks % NPU_POLL_LOOKS)
 			continue;
 		now = npu_now_ns();
 		if (!end)
@@ -593,7 +557,7 @@ static bool npu_queue_poll(struct npu_queue *queue, uint64_t seqno, int64_t dead
 		if (now >= end || now >= deadline)
 			break;
 	}
-	polling_end(&queue->poll, seen);
+	polling_end(&w->poll, seen);
 	if (start_ns)
 		npu_trace_wait_part(start_ns, "poll");
 	return seen;
@@ -643,29 +607,22 @@ static int npu_queue_job_error(struct npu_queue *queue, uint64_t seqno, int stat
 	}
 }
 
-static int npu_queue_wait_job(struct npu_queue *queue, uint64_t seqno, int64_t timeout_ns,
-			      enum npu_wait_mode mode)
+static int npu_queue_wait_watched(struct npu_queue *queue, struct npu_watch *w, uint64_t seqno,
+				  int64_t timeout_ns, enum npu_wait_mode mode)
 {
 	struct npu_device *dev = queue->ctx->dev;
 	struct drm_vnpu_wait wait = { .queue_id = queue->id, .seqno = seqno };
 	enum npu_notice notice;
 	int ret;
 
-	if (!seqno || seqno > queue->submitted)
-		return npu_fail(-EINVAL, "wait: job %llu was not submitted; the last one is %llu",
-				(unsigned long long)seqno, (unsigned long long)queue->submitted);
-	npu_probe_wait(queue->ctx->id, queue->id, seqno, mode);
-	if (queue->trace)
-		npu_trace_look_started(queue->trace);
 	wait.timeout_ns = npu_deadline_ns(timeout_ns);
 	notice = npu_queue_look(queue) < seqno ? NPU_NOTICE_FRESH : NPU_NOTICE_STALE;
 	if (mode == NPU_WAIT_FAST && (notice == NPU_NOTICE_STALE ||
-				      npu_queue_poll(queue, seqno, wait.timeout_ns, &notice))) {
-		npu_queue_learn(queue, seqno, notice);
+				      npu_queue_poll(queue, w, seqno, wait.timeout_ns, &notice))) {
 		/* The status page shows errors of any job; WAIT knows whether it is this one's. */
 		if (!__atomic_load_n(&queue->status->error, __ATOMIC_RELAXED)) {
 			atomic_fetch_add_explicit(&dev->polls, 1, memory_order_relaxed);
-			npu_queue_trace_done(queue, seqno, 0);
+			npu_queue_job_done(queue, w, seqno, notice, 0);
 			return 0;
 		}
 	}
@@ -677,9 +634,27 @@ static int npu_queue_wait_job(struct npu_queue *queue, uint64_t seqno, int64_t t
 	if (ret)
 		return npu_fail(ret, "wait for job %llu: %s", (unsigned long long)seqno,
 				strerror(-ret));
-	npu_queue_learn(queue, seqno, wait.status ? NPU_NOTICE_STALE : notice);
-	npu_queue_trace_done(queue, seqno, wait.status);
+	npu_queue_job_done(queue, w, seqno, wait.status ? NPU_NOTICE_STALE : notice, wait.status);
 	return npu_queue_job_error(queue, seqno, wait.status);
+}
+
+static int npu_queue_wait_job(struct npu_queue *queue, uint64_t seqno, int64_t timeout_ns,
+			      enum npu_wait_mode mode)
+{
+	uint64_t last = atomic_load(&queue->submitted);
+	struct npu_watch w;
+	int ret;
+
+	if (!seqno || seqno > last)
+		return npu_fail(-EINVAL, "wait: job %llu was not submitted; the last one is %llu",
+				(unsigned long long)seqno, (unsigned long long)last);
+	npu_probe_wait(queue->ctx->id, queue->id, seqno, mode);
+	if (queue->trace)
+		npu_trace_look_started(queue->trace);
+	npu_flights_watch(&queue->flights, seqno, &w);
+	ret = npu_queue_wait_watched(queue, &w, seqno, timeout_ns, mode);
+	npu_flights_leave(&queue->flights, &w);
+	return ret;
 }
 
 int npu_queue_wait(struct npu_queue *queue, uint64_t seqno, int64_t timeout_ns,

@@ -136,7 +136,7 @@ struct lane {
 	const struct lane_ops *ops;
 	struct lane_memory *memory;
 	uint64_t jobs; /* submitted to a device so far */
-	uint64_t waited_ns; /* time in wait */
+	_Atomic uint64_t waited_ns; /* time in wait, of all threads */
 	uint64_t graph_ns; /* NPU: time in begin for making and loading programs */
 	bool timed; /* NPU: the jobs of later works are broken down */
 	uint64_t item_ns[BREAKDOWN_ITEMS]; /* of jobs that ended; only a device's items */

@@ -2,6 +2,7 @@
 #include "npu_lane.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -10,13 +11,26 @@
 #include "lane_attention.h"
 #include "llm_fail.h"
 #include "npu_estimate.h"
+#include "scheduler.h"
+
+/* Two jobs for each work under way. */
+#define TIMED_MOST (2 * SCHED_UNDER_WAY)
+
+struct timed_job {
+	struct npu_job *job;
+	uint64_t seqno; /* the last of the jobs it was submitted with; UINT64_MAX: not yet */
+};
 
 struct npu_lane {
 	struct lane lane;
 	struct npu_queue *queue;
 	struct npu_programs *programs;
 	struct npu_estimates *estimates; /* NULL: attention has none */
-	struct npu_job *timed[2]; /* jobs under way that record their commands' times; NULL: none */
+	/* Jobs under way that record their commands' times, in the order of submission; one thread
+	 * may begin work while another sees the end of some. */
+	pthread_mutex_t lock;
+	struct timed_job timed[TIMED_MOST];
+	unsigned int nr_timed;
 };
 
 static uint64_t now_ns(void)
@@ -27,13 +41,55 @@ static uint64_t now_ns(void)
 	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
 }
 
+/* Turns the recording of commands' times on or off in a job that is to be submitted. */
+static int time_job(struct npu_lane *n, struct npu_job *job)
+{
+	int err;
+
+	pthread_mutex_lock(&n->lock);
+	err = npu_job_time_commands(job, n->lane.timed && n->nr_timed < TIMED_MOST);
+	if (!err && n->lane.timed && n->nr_timed < TIMED_MOST)
+		n->timed[n->nr_timed++] = (struct timed_job){ job, UINT64_MAX };
+	pthread_mutex_unlock(&n->lock);
+	return err ? llm_fail(err, "%s", npu_error()) : 0;
+}
+
+/* What time_job() took was submitted, the last one as job @seqno; 0: was not. */
+static void time_submitted(struct npu_lane *n, uint64_t seqno)
+{
+	pthread_mutex_lock(&n->lock);
+	for (unsigned int i = n->nr_timed; i-- > 0 && n->timed[i].seqno == UINT64_MAX;) {
+		n->timed[i].seqno = seqno;
+		n->nr_timed -= !seqno;
+	}
+	pthread_mutex_unlock(&n->lock);
+}
+
+/* The wait for job @seqno returned @err: adds up the times of the jobs up to it, or forgets all. */
+static int job_ended(struct npu_lane *n, uint64_t seqno, int err)
+{
+	struct npu_job_work work;
+	unsigned int nr = 0;
+
+	pthread_mutex_lock(&n->lock);
+	for (; !err && nr < n->nr_timed && n->timed[nr].seqno <= seqno; nr++) {
+		err = npu_job_work(n->timed[nr].job, &work);
+		if (!err)
+			breakdown_add(n->lane.item_ns, &work);
+	}
+	n->nr_timed = err ? 0 : n->nr_timed - nr;
+	memmove(n->timed, n->timed + nr, n->nr_timed * sizeof(n->timed[0]));
+	pthread_mutex_unlock(&n->lock);
+	return err ? llm_fail(err, "%s", npu_error()) : 0;
+}
+
 static int wait_for(struct npu_lane *n, uint64_t seqno, enum npu_wait_mode mode)
 {
 	uint64_t start_ns = now_ns();
 	int err = npu_queue_wait(n->queue, seqno, NPU_FOREVER, mode);
 
 	n->lane.waited_ns += now_ns() - start_ns;
-	return err ? llm_fail(err, "%s", npu_error()) : 0;
+	return job_ended(n, seqno, err);
 }
 
 /* npu_wait_fn: called before a job is bound again. */
@@ -42,49 +98,21 @@ static int wait_to_bind(void *ud, uint64_t seqno)
 	return wait_for(ud, seqno, NPU_WAIT_FAST);
 }
 
-/* Turns the recording of commands' times on or off in jobs that are to be submitted. */
-static int time_jobs(struct npu_lane *n, struct npu_job *jobs[2], unsigned int nr)
-{
-	for (unsigned int i = 0; i < 2; i++) {
-		int err = i < nr ? npu_job_time_commands(jobs[i], n->lane.timed) : 0;
-
-		if (err)
-			return llm_fail(err, "%s", npu_error());
-		n->timed[i] = n->lane.timed && i < nr ? jobs[i] : NULL;
-	}
-	return 0;
-}
-
-/* Adds up the times of the jobs that have ended. */
-static int count_times(struct npu_lane *n)
-{
-	struct npu_job_work work;
-
-	for (unsigned int i = 0; i < 2 && n->timed[i]; i++) {
-		int err = npu_job_work(n->timed[i], &work);
-
-		n->timed[i] = NULL;
-		if (err)
-			return llm_fail(err, "%s", npu_error());
-		breakdown_add(n->lane.item_ns, &work);
-	}
-	return 0;
-}
-
 static int submit(struct npu_lane *n, struct npu_binding *const *bindings, unsigned int nr,
 		  uint64_t *seqno)
 {
 	struct npu_job *jobs[2] = { NULL };
-	int err;
+	int err = 0;
 
-	for (unsigned int i = 0; i < nr; i++)
+	for (unsigned int i = 0; i < nr; i++) {
 		jobs[i] = bindings[i]->job;
-	err = time_jobs(n, jobs, nr);
+		err = err ? err : time_job(n, jobs[i]);
+	}
+	if (!err && (err = npu_queue_submit(n->queue, jobs, nr, NULL, seqno)))
+		llm_fail(err, "%s", npu_error());
+	time_submitted(n, err ? 0 : *seqno);
 	if (err)
 		return err;
-	err = npu_queue_submit(n->queue, jobs, nr, NULL, seqno);
-	if (err)
-		return llm_fail(err, "%s", npu_error());
 	for (unsigned int i = 0; i < nr; i++)
 		bindings[i]->seqno = *seqno;
 	n->lane.jobs += nr;
@@ -501,17 +529,15 @@ static int npu_poll(struct lane *lane, uint64_t seqno)
 		return 0;
 	/* This only reads the job's result from the status page. */
 	err = npu_queue_wait(n->queue, seqno, 0, NPU_WAIT_FAST);
-	return err ? llm_fail(err, "%s", npu_error()) : 1;
+	err = job_ended(n, seqno, err);
+	return err ? err : 1;
 }
 
 static int npu_wait(struct lane *lane, uint64_t seqno, enum lane_wait how)
 {
-	struct npu_lane *n = (struct npu_lane *)lane;
-	int err = 0;
+	enum npu_wait_mode mode = how == LANE_WAIT_FAST ? NPU_WAIT_FAST : NPU_WAIT_DRIVER;
 
-	if (seqno)
-		err = wait_for(n, seqno, how == LANE_WAIT_FAST ? NPU_WAIT_FAST : NPU_WAIT_DRIVER);
-	return err ? err : count_times(n);
+	return seqno ? wait_for((struct npu_lane *)lane, seqno, mode) : 0;
 }
 
 static void npu_free(struct lane *lane)
@@ -522,6 +548,7 @@ static void npu_free(struct lane *lane)
 	npu_estimates_free(n->estimates);
 	if (n->queue)
 		npu_queue_free(n->queue);
+	pthread_mutex_destroy(&n->lock);
 	free(n);
 }
 
@@ -544,6 +571,7 @@ int lane_npu_create(struct lane_memory *memory, struct lane **lane)
 	*lane = n ? &n->lane : NULL;
 	if (n) {
 		n->lane = (struct lane){ .ops = &ops, .memory = memory };
+		pthread_mutex_init(&n->lock, NULL);
 		n->programs = npu_programs_create(memory, &n->lane.graph_ns);
 		n->estimates = memory->attention ? npu_estimates_create(memory) : NULL;
 	}

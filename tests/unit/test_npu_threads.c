@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * A job in one thread, its queue in another. The queue is released, or waits, while the job is
- * bound, asked and freed: the sanitizers see what either of them touches too late.
+ * A job in one thread, its queue in another: the queue is released, or waits, while the job is
+ * bound, asked and freed. A queue in several threads: one submits, others wait. The sanitizers see
+ * what any of them touches too late, or without saying so.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -128,6 +129,63 @@ static void a_running_job_can_be_freed_while_its_queue_is_released(void **state)
 	}
 }
 
+struct watcher {
+	struct npu_queue *queue;
+	_Atomic uint64_t *last; /* the last job that was submitted */
+	uint64_t end;
+	unsigned int seed;
+	int failed;
+};
+
+/* Waits for jobs at random, until for the last one, and asks how far the queue is. */
+static void *queue_watcher(void *arg)
+{
+	struct watcher *w = arg;
+	uint64_t last, seqno;
+
+	while ((last = atomic_load(w->last)) < w->end) {
+		seqno = last ? 1 + (uint64_t)rand_r(&w->seed) % last : 0;
+		if (seqno && npu_queue_wait(w->queue, seqno, NPU_FOREVER,
+					    seqno & 1 ? NPU_WAIT_FAST : NPU_WAIT_DRIVER))
+			w->failed = 1;
+		if (npu_queue_completed(w->queue) < seqno)
+			w->failed = 2;
+	}
+	if (npu_queue_wait(w->queue, w->end, NPU_FOREVER, NPU_WAIT_FAST))
+		w->failed = 3;
+	return NULL;
+}
+
+static void one_thread_submits_while_others_wait(void **state)
+{
+	struct fixture *f = *state;
+	struct npu_job *jobs[4];
+	_Atomic uint64_t last = 0;
+	struct watcher w[3];
+	pthread_t threads[3];
+	uint64_t seqno;
+
+	for (unsigned int i = 0; i < 4; i++)
+		jobs[i] = fixture_sleep(f->ctx, 1000 * (i + 1));
+	for (unsigned int i = 0; i < 3; i++) {
+		w[i] = (struct watcher){ f->queue, &last, 1000, i, 0 };
+		assert_int_equal(pthread_create(&threads[i], NULL, queue_watcher, &w[i]), 0);
+	}
+	for (unsigned int i = 0; i < 1000; i++) {
+		if (i >= 4)
+			npu_ok(npu_queue_wait(f->queue, i - 3, NPU_FOREVER, NPU_WAIT_FAST));
+		npu_ok(npu_queue_submit(f->queue, &jobs[i % 4], 1, NULL, &seqno));
+		assert_int_equal(seqno, i + 1);
+		atomic_store(&last, seqno);
+	}
+	for (unsigned int i = 0; i < 3; i++) {
+		pthread_join(threads[i], NULL);
+		assert_int_equal(w[i].failed, 0);
+	}
+	for (unsigned int i = 0; i < 4; i++)
+		npu_job_free(jobs[i]);
+}
+
 #define with_device(name) cmocka_unit_test_setup_teardown(name, fixture_setup, fixture_teardown)
 
 int main(void)
@@ -136,6 +194,7 @@ int main(void)
 		with_device(a_job_can_be_used_while_its_queue_is_released),
 		with_device(a_job_can_be_freed_while_its_queue_waits_for_it),
 		with_device(a_running_job_can_be_freed_while_its_queue_is_released),
+		with_device(one_thread_submits_while_others_wait),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
