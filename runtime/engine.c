@@ -283,20 +283,42 @@ static int engine_load_cpu(struct llm_engine *e, const struct llm_options *opts)
 	return 0;
 }
 
+/* One file, whose lane says what it is for. */
 static int engine_load_predictor(struct llm_engine *e, const char *path)
 {
 	struct predictor_info info;
+	struct predictor *p, **to;
 	char why[512];
-	int err = predictor_load(path, &e->predictor, why, sizeof(why));
+	int err = predictor_load(path, &p, why, sizeof(why));
 
 	if (err)
 		return llm_fail(err, "%s", why);
-	predictor_info(e->predictor, &info);
-	if (info.lane == SOC_NPU)
-		return 0;
-	return llm_fail(-EINVAL,
-			"%s: predicts lane %s, not npu; make one with npu-profile fit --lane npu",
-			path, soc_lane_name(info.lane));
+	predictor_info(p, &info);
+	to = info.lane == SOC_GPU ? &e->gpu_predictor : &e->predictor;
+	if (info.lane == SOC_CPU)
+		err = llm_fail(-EINVAL,
+			       "%s: predicts lane cpu; plans ask for npu and gpu: make one with "
+			       "npu-profile fit --lane npu",
+			       path);
+	else if (*to)
+		err = llm_fail(-EINVAL, "%s: a second predictor of lane %s; give one of each", path,
+			       soc_lane_name(info.lane));
+	if (err)
+		predictor_free(p);
+	else
+		*to = p;
+	return err;
+}
+
+static int engine_load_predictors(struct llm_engine *e, const char *paths)
+{
+	char *copy = strdup(paths), *rest = copy, *path;
+	int err = copy ? 0 : llm_fail(-ENOMEM, "no memory for the names of predictors");
+
+	while (!err && (path = strsep(&rest, ",")))
+		err = engine_load_predictor(e, path);
+	free(copy);
+	return err;
 }
 
 static_assert((int)LLM_CORES_LITTLE == (int)SOC_CORES_LITTLE &&
@@ -321,7 +343,7 @@ static int engine_load_profiles(struct llm_engine *e, const struct llm_options *
 		return llm_fail(-EINVAL, "%s", why);
 	if (opts->dry_run && !opts->profile)
 		return llm_fail(-EINVAL, "a dry run needs a profile for its times");
-	return opts->predictor ? engine_load_predictor(e, opts->predictor) : 0;
+	return opts->predictor ? engine_load_predictors(e, opts->predictor) : 0;
 }
 
 /* plan_chunk() knows the placement's default chunk. */
@@ -596,6 +618,7 @@ void llm_engine_put(struct llm_engine *e)
 	soc_free(e->soc);
 	soc_free(e->cuts_soc);
 	predictor_free(e->predictor);
+	predictor_free(e->gpu_predictor);
 	engine_text_fini(&e->text);
 	if (e->tok)
 		tokenizer_free(e->tok);

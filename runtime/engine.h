@@ -39,7 +39,7 @@ struct llm_engine {
 	struct npu_device *dev; /* NULL: no NPU is used */
 	struct soc *soc; /* of the virtual clock; NULL: the wall clock */
 	struct soc *cuts_soc; /* that matmuls are cut for on the wall clock */
-	struct predictor *predictor; /* NULL: none */
+	struct predictor *predictor, *gpu_predictor; /* of lane npu, and of gpu; NULL: none */
 	unsigned int chunk; /* as asked for; 0: the default */
 	float jitter; /* of the virtual clock's durations */
 	uint64_t seed;

@@ -162,9 +162,10 @@ struct llm_options {
 	/* Placement layer on the wall clock: the profile of this machine that matmuls are cut for;
 	 * NULL: "host". On the virtual clock they are cut for @profile. */
 	const char *cuts_profile;
-	/* A file of npu-profile that predicts the times of matmuls on the NPU; NULL: none. With
-	 * placement layer the solver uses it (HeteroLLM 4.3); with other placements it gives the
-	 * times of matmuls on the virtual clock's NPU. */
+	/* A file of npu-profile that predicts the times of matmuls on the NPU or the GPU, whichever
+	 * it was made for, or one of each, with a comma between them; NULL: none. With placement
+	 * layer the solver uses them (HeteroLLM 4.3); with other placements they give the times of
+	 * matmuls on those lanes of the virtual clock. */
 	const char *predictor;
 	/*
 	 * Start cold of a file that is not packed: keeps the panels that it was packed to in a

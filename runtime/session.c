@@ -54,6 +54,7 @@ static struct plan_options session_plan(const struct llm_engine *e)
 		.chunk = e->chunk,
 		.cuts = e->soc ? e->soc : e->cuts_soc,
 		.predictor = e->predictor,
+		.gpu_predictor = e->gpu_predictor,
 		.widths = e->own_widths ? e->widths : NULL,
 		.shadow = e->shadow.inputs ? &e->shadow : NULL,
 		.attention = e->attention,

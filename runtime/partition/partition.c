@@ -37,6 +37,12 @@ struct soc_op partition_work(const struct partition_options *o, uint64_t rows, u
 	};
 }
 
+/* Whether a matmul is so compute-intensive that the GPU's rate is fixed (4.3). */
+static bool has_fixed_rate(const struct soc *soc, uint64_t rows)
+{
+	return (double)rows >= PARTITION_FIXED_RATE * soc->gpu.half_rows;
+}
+
 struct soc_cost partition_cost(const struct partition_options *o, enum soc_lane lane, uint64_t rows,
 			       uint64_t k, uint64_t n)
 {
@@ -45,8 +51,9 @@ struct soc_cost partition_cost(const struct partition_options *o, enum soc_lane 
 
 	if (o->predictor && lane == SOC_NPU)
 		cost.ns = predictor_ns(o->predictor, &work);
-	/* A fixed rate where it is compute-intensive (4.3); fewer rows are measured. */
-	if (o->predictor && lane == SOC_GPU && (double)work.m > o->soc->gpu.half_rows)
+	if (o->gpu_predictor && lane == SOC_GPU)
+		cost.ns = predictor_ns(o->gpu_predictor, &work);
+	else if (o->predictor && lane == SOC_GPU && has_fixed_rate(o->soc, work.m))
 		cost.ns = 2 * (double)work.m * (double)k * (double)n / o->soc->gpu.tflops / 1e3;
 	if (lane == SOC_GPU) {
 		cost.ns /= 1 - o->gpu_busy;

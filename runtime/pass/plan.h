@@ -97,9 +97,9 @@ struct plan_options {
 	uint32_t rows;
 	/* Placement layer: the profile that matmuls are cut for; on the wall clock too. */
 	const struct soc *cuts;
-	/* What has been learned of matmuls on the NPU, or NULL: placement layer cuts by it; the
-	 * costs of other placements are its (HeteroLLM 4.3). */
-	const struct predictor *predictor;
+	/* What has been learned of matmuls on the NPU, and on the GPU, or NULL: placement layer
+	 * cuts by them; with other placements matmuls cost what they say (HeteroLLM 4.3). */
+	const struct predictor *predictor, *gpu_predictor;
 	/*
 	 * Tells how a matmul is cut in place of the solver; NULL: that is it.
 	 * For tests and experiments.

@@ -244,11 +244,13 @@ uint32_t plan_add(struct builder *b, const struct lane_work *work, const struct 
 struct soc_cost plan_cost(const struct plan_options *o, enum soc_lane lane, const struct soc_op *op)
 {
 	struct soc_cost cost = soc_op_cost(o->soc, lane, op);
+	const struct predictor *p = lane == SOC_NPU   ? o->predictor
+				    : lane == SOC_GPU ? o->gpu_predictor
+						      : NULL;
 
-	/* Placement layer only decides by the predictor. */
-	if (o->predictor && o->choices.placement != LLM_PLACE_LAYER && lane == SOC_NPU &&
-	    op->kind == SOC_MATMUL)
-		cost.ns = predictor_ns(o->predictor, op);
+	/* Placement layer only decides by the predictors. */
+	if (p && o->choices.placement != LLM_PLACE_LAYER && op->kind == SOC_MATMUL)
+		cost.ns = predictor_ns(p, op);
 	return cost;
 }
 
@@ -394,6 +396,7 @@ struct partition_options plan_cuts(const struct plan_options *o, enum llm_op op,
 	return (struct partition_options){
 		.soc = o->cuts,
 		.predictor = o->predictor,
+		.gpu_predictor = o->gpu_predictor,
 		.weights = o->choices.weights,
 		.width = o->widths ? &o->widths[op] : NULL,
 		.planes = llm_input_planes(

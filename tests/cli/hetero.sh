@@ -167,12 +167,24 @@ passes "cuts as a table" "${cuts[@]}" --shape llama3-8b --preset hetero-layer -p
 same "a row per matmul" "$(grep -cE '^\| llama3-8b .* (npu|gpu) ' "$scratch/out")" 5
 
 # Solving with predictions from samples of the profile itself.
-passes "a predictor" sh -c "'$bin/npu-profile' measure --random 300 --weights w4a16 --order stationary,streamed -o '$scratch/s.csv' >/dev/null &&
+passes "a predictor" sh -c "'$bin/npu-profile' measure --random 1000 --weights w8a8,w4a16 --order stationary,streamed -o '$scratch/s.csv' >/dev/null &&
 	'$bin/npu-profile' fit '$scratch/s.csv' -o '$scratch/npu.model' >/dev/null"
-passes "plans by predictions" "${dry[@]}" --shape llama3-8b --preset hetero-tensor -p 300 -n 4 --predictor "$scratch/npu.model" -o jsonl
-true_in_python "are near plans by measurements" "$read_rows
+passes "a predictor of the GPU" sh -c "'$bin/npu-profile' measure --random 1000 --weights w8a8,w4a16 --lane gpu -o '$scratch/g.csv' >/dev/null &&
+	'$bin/npu-profile' fit '$scratch/g.csv' --lane gpu -o '$scratch/gpu.model' >/dev/null"
+for models in npu.model npu.model,gpu.model gpu.model,npu.model gpu.model; do
+	passes "plans by predictions of $models" "${dry[@]}" --shape llama3-8b --preset hetero-tensor -p 32,100,300,600 -n 4 -o jsonl \
+		--predictor "$scratch/${models/,/,$scratch/}"
+	true_in_python "are near plans by measurements" "$read_rows
 for r in rows:
-    assert 0.9 < r['avg_ns'] / r['modelled_ns'] < 1.25, r" "$scratch/out"
+    assert 0.95 < r['avg_ns'] / r['modelled_ns'] < 1.05, r" "$scratch/out"
+	cp "$scratch/out" "$scratch/by.$models"
+done
+true_in_python "do not depend on the order of the files" "
+rows = [[json.loads(l)['avg_ns'] for l in open(f)] for f in sys.argv[1:]]
+assert rows[0] == rows[1]" "$scratch/by.npu.model,gpu.model" "$scratch/by.gpu.model,npu.model"
+refuses "two predictors of a lane" 1 "a second predictor of lane npu" "${dry[@]}" --shape llama3-8b --preset hetero-tensor -p 8 -n 0 \
+	--predictor "$scratch/npu.model,$scratch/npu.model"
+refuses "a predictor without a name" 1 "No such file" "${dry[@]}" --shape llama3-8b --preset hetero-tensor -p 8 -n 0 --predictor "$scratch/npu.model,"
 
 refuses "a placement without cuts" 2 "placement fine cuts no matmuls" "${cuts[@]}" --shape llama3-8b -p 64
 refuses "cuts as csv" 2 "none of md, json" "${cuts[@]}" --shape llama3-8b --preset hetero-tensor -o csv

@@ -391,6 +391,78 @@ static void test_a_busy_gpu_gets_less(void **state)
 	assert_int_equal(before, 0);
 }
 
+/* ---- predictors ---- */
+
+/* For which every matmul on @lane takes a millisecond. */
+static struct predictor *millisecond(const char *lane)
+{
+	char path[] = "/tmp/test_partition.XXXXXX", why[512];
+	int fd = mkstemp(path);
+	struct predictor *p;
+
+	assert_true(fd >= 0);
+	dprintf(fd,
+		"[predictor]\nversion = 1\nlane = %s\nsource = test\nsamples = 1\n"
+		"leaves = constant\nmax_depth = 0\nmin_samples = 1\n"
+		"tile_m = 1\ntile_k = 1\ntile_n = 1\nnodes = 1\n\n[node.0]\none = 1e6\n\n"
+		"[end]\ncomplete = yes\n",
+		lane);
+	close(fd);
+	if (predictor_load(path, &p, why, sizeof(why)))
+		fail_msg("%s", why);
+	unlink(path);
+	return p;
+}
+
+static double gpu_ns(const struct partition_options *o, struct product p)
+{
+	struct cut cut = { .kind = PARTITION_GPU, .m = p.m, .k = p.k, .n = p.n, .gpu_cols = p.n };
+
+	partition_predict(o, &cut);
+	return cut.gpu_ns;
+}
+
+/* Where it is a fixed rate, and not where the GPU is far from its rate. */
+static void test_the_gpu_is_predicted_within_a_tenth(void **state)
+{
+	struct predictor *npu = millisecond("npu");
+	unsigned int fixed = 0;
+
+	for (int i = 0; i < 3000; i++) {
+		struct partition_options o = random_options();
+		struct product p = random_product();
+		double model = gpu_ns(&o, p), predicted;
+
+		o.predictor = npu;
+		predicted = gpu_ns(&o, p);
+		if (!(predicted <= model * 1.000001 && predicted >= model * 0.899999))
+			fail_msg("%u x %llu x %llu: %g ns, not %g", p.m, (unsigned long long)p.k,
+				 (unsigned long long)p.n, predicted, model);
+		fixed += predicted < model * 0.95;
+	}
+	assert_true(fixed > 0);
+	predictor_free(npu);
+}
+
+static void test_each_lane_has_its_predictor(void **state)
+{
+	struct predictor *npu = millisecond("npu"), *gpu = millisecond("gpu");
+	const struct product small = { 1024, 64, 64 };
+	struct partition_options o = best_options();
+	struct cut cut = { .kind = PARTITION_NPU, .m = 8, .k = 64, .n = 64, .exact = 8 };
+	double model = gpu_ns(&o, small);
+
+	o.gpu_predictor = gpu;
+	assert_true(fabs(gpu_ns(&o, small) / 1e6 - 1) < 1e-6 && model < 5e5);
+	partition_predict(&o, &cut);
+	assert_true(cut.npu_ns < 5e5);
+	o.predictor = npu;
+	partition_predict(&o, &cut);
+	assert_true(cut.npu_ns >= 1e6 && cut.npu_ns < 1.5e6);
+	predictor_free(npu);
+	predictor_free(gpu);
+}
+
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
@@ -402,6 +474,8 @@ int main(void)
 		cmocka_unit_test(test_decoding_is_cut_for_bandwidth),
 		cmocka_unit_test(test_graphs_without_cuts),
 		cmocka_unit_test(test_a_busy_gpu_gets_less),
+		cmocka_unit_test(test_the_gpu_is_predicted_within_a_tenth),
+		cmocka_unit_test(test_each_lane_has_its_predictor),
 	};
 
 	return cmocka_run_group_tests(tests, setup, teardown);

@@ -94,11 +94,11 @@ static const struct option_def engine_options[] = {
 		 "(default: the first GPU)\n"
 		 "Numbers are those of npu-info(1), names the platform's and the device's. The "
 		 "default is VNPU_OPENCL, else the first GPU, else the first device." },
-	{ OPT_PREDICTOR, "predictor", "FILE",
-	  .doc = "a file of npu-profile that predicts matmuls on the NPU; placement layer cuts by "
-		 "it\n"
-		 "With other placements it gives the times of matmuls on the virtual clock's "
-		 "NPU." },
+	{ OPT_PREDICTOR, "predictor", "FILE[,FILE]",
+	  .doc = "files of npu-profile that predict matmuls on the NPU, and on the GPU; placement "
+		 "layer cuts by them\n"
+		 "Each file says which lane it predicts; one is enough. With other placements they "
+		 "give the times of matmuls on the virtual clock's lanes." },
 	{ OPT_CUTS_PROFILE, "cuts-profile", "NAME",
 	  .doc = "on the wall clock, the profile of this machine that matmuls are cut for "
 		 "(default: host)" },
