@@ -21,6 +21,9 @@
 #define TOKEN_POSITIONS 2
 /* Of the best token's probability: less is not plausible. */
 #define PLAUSIBLE 0.1
+/* Tokens of a step's draft beyond which segments are dropped: of 0 to 64, that with which tokens
+ * came soonest, or nearly so, on both modelled phones (docs/coordgen.md). */
+#define LONG_DRAFT 16
 /*
  * The first factors of kinds of guesses, as the embedded model's answers to tasks had them: matches
  * of 1, 2, 3-4, 5-8 and more tokens in the context, and in the history; calibrated candidates;
@@ -170,7 +173,7 @@ int llm_drafter_create(struct llm_engine *engine, const struct llm_drafter_optio
 	d->o.history = NULL;
 	acceptance_begin(&d->acceptance, first_factors);
 	begin_times(d);
-	reuse_begin(&d->reuse, LLM_MAX_TREE, PLAUSIBLE);
+	reuse_begin(&d->reuse, LONG_DRAFT, PLAUSIBLE);
 	err = drafter_retrieval(d);
 	if (err)
 		llm_drafter_free(d);

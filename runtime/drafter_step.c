@@ -38,10 +38,8 @@ static void grow(struct llm_drafter *d)
 
 	memcpy(g->factors, d->acceptance.factors, sizeof(g->factors));
 	retrieval_grow(d->retrieval, g, SOURCE_NODES);
-	if (!d->reuses)
-		return;
-	reuse_step(&d->reuse, g->n - 1);
-	reuse_grow(&d->reuse, g);
+	if (d->reuses)
+		reuse_grow(&d->reuse, g);
 }
 
 /* The index of the width of a tree's graph. */
@@ -59,24 +57,24 @@ static void draft(struct llm_drafter *d, int32_t token, uint32_t most)
 	uint64_t start_ns = engine_now_ns();
 	uint32_t sizes[WIDTHS];
 	double costs[WIDTHS];
+	bool drafts;
 
 	for (uint32_t i = 0; i < WIDTHS; i++)
 		sizes[i] = widths[i] < most ? widths[i] : most;
 	widths_costs(&d->times, costs);
 	tree_begin(&d->growth, token);
-	if (d->o.width) {
+	drafts = d->o.width || (most > 1 && !isinf(costs[1]) &&
+				(++d->spared >= PROBE_STEPS || is_worth_drafting(d, token, costs)));
+	if (drafts)
 		grow(d);
+	if (d->o.width) {
 		tree_pick(&d->growth, d->o.width < most ? d->o.width : most, &d->tree);
 	} else {
-		bool drafts = most > 1 && !isinf(costs[1]) &&
-			      (++d->spared >= PROBE_STEPS || is_worth_drafting(d, token, costs));
-
-		if (drafts) {
-			d->spared = 0;
-			grow(d);
-		}
+		d->spared = drafts ? 0 : d->spared;
 		tree_pick_best(&d->growth, sizes, costs, WIDTHS, &d->tree);
 	}
+	if (drafts && d->reuses)
+		reuse_step(&d->reuse, &d->tree);
 	d->width = width_of(d->tree.n);
 	d->drafting_ns = engine_now_ns() - start_ns;
 }

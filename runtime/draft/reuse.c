@@ -31,24 +31,7 @@ uint32_t reuse_segment(const double *confidence, uint32_t n, double threshold, u
 	return longest;
 }
 
-/* ---- before a step ---- */
-
-void reuse_step(struct reuse *r, uint32_t drafted)
-{
-	uint32_t i = 0;
-
-	while (i < r->n) {
-		struct reuse_segment *s = &r->segments[i];
-
-		if (s->steps && drafted + s->n > r->limit) {
-			drop(r, i);
-			continue;
-		}
-		drafted += s->n;
-		s->steps++;
-		i++;
-	}
-}
+/* ---- in a step ---- */
 
 static uint32_t offer(const struct reuse_segment *s, uint32_t from, struct tree_growth *g)
 {
@@ -84,6 +67,19 @@ uint32_t reuse_grow(const struct reuse *r, struct tree_growth *g)
 			offered += offer(&r->segments[i], from, g);
 	}
 	return offered;
+}
+
+void reuse_step(struct reuse *r, const struct token_tree *t)
+{
+	uint32_t drafted = 0, i = 0;
+
+	for (uint32_t node = 1; node < t->n; node++)
+		drafted += t->kinds[node] < REUSE_BEGINS;
+	while (i < r->n)
+		if (drafted + r->segments[i].n > r->limit)
+			drop(r, i);
+		else
+			drafted += r->segments[i++].n;
 }
 
 uint32_t reuse_kinds(const struct reuse *r, int32_t token)

@@ -82,6 +82,7 @@ static uint8_t append(const struct tree_growth *g, uint32_t node, uint8_t parent
 
 	t->tokens[i] = g->nodes[node].token;
 	t->p[i] = g->nodes[node].p;
+	t->kinds[i] = (uint8_t)g->nodes[node].kind;
 	t->parents[i] = parent;
 	t->depths[i] = i ? t->depths[parent] + 1 : 0;
 	t->ancestors[i] = (i ? t->ancestors[parent] : 0) | 1ull << i;

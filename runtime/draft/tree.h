@@ -60,6 +60,7 @@ struct token_tree {
 	int32_t tokens[TREE_MAX];
 	uint8_t parents[TREE_MAX]; /* the root's is 0 */
 	uint8_t depths[TREE_MAX]; /* positions behind the root's */
+	uint8_t kinds[TREE_MAX]; /* of the guesses: tree_growth.kind */
 	/* Bit j: the node sees node j; itself and the root are included. */
 	uint64_t ancestors[TREE_MAX];
 	double p[TREE_MAX];

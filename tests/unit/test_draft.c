@@ -96,14 +96,14 @@ static void draft(struct session *s, struct token_tree *t)
 
 	tree_begin(&g, s->ids[s->n - 1]);
 	retrieval_grow(s->retrieval, &g, random_in(1, TREE_MAX));
-	if (s->reuses) {
-		reuse_step(&s->reuse, g.n - 1);
+	if (s->reuses)
 		reuse_grow(&s->reuse, &g);
-	}
 	if (random_in(0, 1))
 		tree_pick(&g, sizes[random_in(0, 4)], t);
 	else
 		tree_pick_best(&g, sizes, costs, 5, t);
+	if (s->reuses)
+		reuse_step(&s->reuse, t);
 }
 
 static void accept(struct session *s, const struct token_tree *t, const int32_t *next,

@@ -56,7 +56,6 @@ static void missing_tokens_leave_the_rest(void **state)
 	assert_int_equal(reject(&r, 1, (int32_t[]){ 2, 3, 4, 5, 6 },
 				(double[]){ 0.9, 0.9, 0.3, 0.8, 0.7 }, 5, 2),
 			 3);
-	reuse_step(&r, 0);
 	assert_int_equal(drafts(&r, 99, out), 3);
 	assert_memory_equal(out, ((int32_t[]){ 4, 5, 6 }), 12);
 }
@@ -71,7 +70,6 @@ static void synonyms_leave_what_is_behind_them(void **state)
 	assert_int_equal(reject(&r, 1, (int32_t[]){ 2, 30, 31, 4, 5 },
 				(double[]){ 0.9, 0.01, 0.1, 0.8, 0.7 }, 5, 1),
 			 2);
-	reuse_step(&r, 0);
 	assert_int_equal(drafts(&r, 99, out), 2);
 	assert_memory_equal(out, ((int32_t[]){ 4, 5 }), 8);
 }
@@ -95,7 +93,6 @@ static void a_segment_goes_on_behind_the_last_token(void **state)
 
 	reuse_begin(&r, 64, 0.2);
 	reject(&r, 1, (int32_t[]){ 2, 3, 4 }, (double[]){ 0.5, 0.5, 0.5 }, 3, 0);
-	reuse_step(&r, 0);
 	tree_begin(&g, 3);
 	assert_int_equal(reuse_grow(&r, &g), 4);
 	tree_pick(&g, TREE_MAX, &t);
@@ -113,7 +110,6 @@ static void accepted_tokens_leave_their_segment(void **state)
 
 	reuse_begin(&r, 64, 0.2);
 	reject(&r, 1, (int32_t[]){ 2, 3, 4, 5 }, (double[]){ 0.5, 0.5, 0.5, 0.5 }, 4, 0);
-	reuse_step(&r, 0);
 	/* 2 and 3 are accepted; 4 and 5 are still in the segment, and not kept twice. */
 	assert_int_equal(
 		reject(&r, 9, (int32_t[]){ 2, 3, 4, 5 }, (double[]){ 0.5, 0.5, 0.5, 0.5 }, 4, 2),
@@ -123,23 +119,43 @@ static void accepted_tokens_leave_their_segment(void **state)
 	assert_memory_equal(out, ((int32_t[]){ 4, 5 }), 8);
 }
 
-static void segments_live_for_a_step_and_within_the_limit(void **state)
+/* Ends a step whose tree has so many other guesses, and one of a segment. */
+static void end_step(struct reuse *r, uint32_t others)
+{
+	struct tree_growth g;
+	struct token_tree t;
+
+	tree_begin(&g, 1);
+	for (uint32_t i = 0; i < others; i++)
+		tree_add(&g, random_in(0, g.n - 1), (int32_t)(100 + i), 1);
+	reuse_grow(r, &g);
+	tree_pick(&g, others + 2, &t);
+	reuse_step(r, &t);
+}
+
+static void segments_live_for_a_step_and_while_drafts_are_short(void **state)
 {
 	struct reuse r;
+	int32_t out[TREE_MAX];
 
+	random_begin(__func__);
 	reuse_begin(&r, 10, 0.2);
 	reject(&r, 1, (int32_t[]){ 2, 3, 4 }, (double[]){ 0.5, 0.5, 0.5 }, 3, 0);
-	/* A first step whatever was drafted, then as long as there is room. */
-	reuse_step(&r, 50);
-	assert_int_equal(r.n, 1);
-	reuse_step(&r, 7);
+	end_step(&r, 7);
 	assert_int_equal(r.n, 1);
 	reject(&r, 1, (int32_t[]){ 20, 30, 40, 50 }, (double[]){ 0.5, 0.5, 0.5, 0.5 }, 4, 0);
 	/* The newer one counts first. */
-	reuse_step(&r, 4);
+	end_step(&r, 4);
 	assert_int_equal(r.n, 1);
 	assert_int_equal(r.segments[0].tokens[0], 20);
-	reuse_step(&r, 7);
+	end_step(&r, 6);
+	assert_int_equal(r.n, 1);
+	end_step(&r, 7);
+	assert_int_equal(r.n, 0);
+	/* A first step whatever else is drafted. */
+	reject(&r, 1, (int32_t[]){ 2, 3, 4 }, (double[]){ 0.5, 0.5, 0.5 }, 3, 0);
+	assert_int_equal(drafts(&r, 99, out), 3);
+	end_step(&r, 50);
 	assert_int_equal(r.n, 0);
 }
 
@@ -150,7 +166,6 @@ static void of_many_segments_the_oldest_go(void **state)
 	reuse_begin(&r, 1000, 0.2);
 	for (int32_t i = 0; i < REUSE_SEGMENTS + 3; i++) {
 		assert_int_equal(reject(&r, 1, &i, (double[]){ 0.5 }, 1, 0), 1);
-		reuse_step(&r, 0);
 	}
 	assert_int_equal(r.n, REUSE_SEGMENTS);
 	for (int32_t i = 0; i < REUSE_SEGMENTS; i++)
@@ -233,7 +248,7 @@ int main(void)
 		cmocka_unit_test(redundant_drafts_leave_nothing),
 		cmocka_unit_test(a_segment_goes_on_behind_the_last_token),
 		cmocka_unit_test(accepted_tokens_leave_their_segment),
-		cmocka_unit_test(segments_live_for_a_step_and_within_the_limit),
+		cmocka_unit_test(segments_live_for_a_step_and_while_drafts_are_short),
 		cmocka_unit_test(of_many_segments_the_oldest_go),
 		cmocka_unit_test(the_longest_plausible_segment_is_found),
 		cmocka_unit_test(rejected_paths_of_random_trees_are_kept),
