@@ -113,7 +113,7 @@ int calibrate_gains(const struct calibrate_text *t, struct attention_stats *s)
 {
 	struct attention *a = t->session->engine->attention;
 	unsigned int n = s->layers * s->heads;
-	float few = (float)(FEW_KEYS * a->ratio);
+	double few = FEW_KEYS * a->ratio;
 	double all, with;
 	int err;
 
@@ -138,14 +138,9 @@ static int measure_limit(const struct calibrate_text *t, const struct head_impor
 			 double limit, double *loss)
 {
 	struct attention *a = t->session->engine->attention;
-	size_t n = (size_t)of->n_layer * of->n_head;
-	double *ratios = malloc(n * sizeof(*ratios));
-	int err = ratios ? head_ratios(of, a->ratio, limit, ratios)
-			 : llm_fail(-ENOMEM, "no memory for the ratios of heads");
+	const struct head_share share = { a->ratio, limit, ATTENTION_WHOLE };
+	int err = head_ratios(of, &share, a->ratios);
 
-	for (size_t i = 0; i < n && !err; i++)
-		a->ratios[i] = (float)ratios[i];
-	free(ratios);
 	return err ? err : measure(t, loss);
 }
 

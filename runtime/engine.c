@@ -447,7 +447,7 @@ static int engine_make_attention(struct llm_engine *e, const struct llm_options 
 		.choices = &e->info.choices,
 		.file = e->loaded.file,
 		.path = e->path,
-		.ratio = (double)(opts->ratio != 0 ? opts->ratio : LLM_SPARSE_RATIO),
+		.ratio = opts->ratio != 0 ? opts->ratio : LLM_SPARSE_RATIO,
 		.from = opts->sparse_from ? opts->sparse_from : LLM_SPARSE_FROM,
 		.buckets = opts->scale_buckets ? opts->scale_buckets : SCALE_BUCKETS_DEFAULT,
 		.step = opts->scale_step != 0 ? (double)opts->scale_step : SCALE_BUCKETS_SIGMA,

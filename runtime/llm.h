@@ -127,8 +127,8 @@ struct llm_options {
 #define LLM_ADAPTIVE_BITS 5
 	/* Attention sparse, block and shadow: the share of the keys that a query sees, on average
 	 * over heads, up to 1; 0: LLM_SPARSE_RATIO. */
-	float ratio;
-#define LLM_SPARSE_RATIO 0.2f
+	double ratio;
+#define LLM_SPARSE_RATIO 0.2
 	/* Attention other than full: chunks that end within so many tokens have full attention
 	 * all the same, since an estimate costs more than it saves there. 0: LLM_SPARSE_FROM;
 	 * 1: none has. */

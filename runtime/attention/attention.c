@@ -13,6 +13,8 @@
 
 /* Keys that a query keeps, whatever its head's ratio. */
 #define LEAST_KEYS 16
+/* What rounding may add to a number of keys: 0.07 of 100 keys is 7.000000000000001 in doubles. */
+#define ROUNDING 1e-12
 
 /* ---- what the file has ---- */
 
@@ -98,14 +100,22 @@ static bool has_gains(const struct attention_options *o)
 	return has_key(o, gain_keys.heads) || has_key(o, gain_keys.limit);
 }
 
+/* From which ratio on a head has all keys. */
+static double whole_from(const struct attention *a)
+{
+	return a->kind == LLM_ATTENTION_SHADOW || a->kind == LLM_ATTENTION_SPARSE ? ATTENTION_WHOLE
+										  : 1;
+}
+
 static int read_ratios(struct attention *a, const struct attention_options *o,
 		       const struct importance_keys *keys)
 {
 	size_t n = (size_t)a->layers * a->heads;
 	float *read = malloc((n + a->layers) * sizeof(*read));
-	double *of = malloc((2 * n + a->layers) * sizeof(*of));
+	double *of = malloc((n + a->layers) * sizeof(*of));
 	const struct head_importance importance = { a->layers, a->heads, of, of + n };
-	float limit;
+	struct head_share share = { .mean = a->ratio, .whole = whole_from(a) };
+	float limit = 0;
 	int err = read && of ? 0 : llm_fail(-ENOMEM, "no memory for the ratios of heads");
 
 	if (!err)
@@ -116,10 +126,9 @@ static int read_ratios(struct attention *a, const struct attention_options *o,
 		err = read_floats(o, keys->layers, a->layers, read + n);
 	for (size_t i = 0; !err && i < n + a->layers; i++)
 		of[i] = i < n || keys->layers ? (double)read[i] : 1;
+	share.limit = (double)limit;
 	if (!err)
-		err = head_ratios(&importance, a->ratio, (double)limit, of + n + a->layers);
-	for (size_t i = 0; !err && i < n; i++)
-		a->ratios[i] = (float)of[n + a->layers + i];
+		err = head_ratios(&importance, &share, a->ratios);
 	free(read);
 	free(of);
 	return err;
@@ -132,7 +141,7 @@ static int make_ratios(struct attention *a, const struct attention_options *o, b
 	if (!(a->ratio > 0 && a->ratio <= 1))
 		return llm_fail(-EINVAL, "a ratio of %g of the keys: choose one up to 1", a->ratio);
 	for (size_t i = 0; i < (size_t)a->layers * a->heads; i++)
-		a->ratios[i] = (float)a->ratio;
+		a->ratios[i] = a->ratio;
 	a->by_head = calibrated && ratios != LLM_RATIOS_UNIFORM;
 	if (!a->by_head)
 		return 0;
@@ -142,7 +151,7 @@ static int make_ratios(struct attention *a, const struct attention_options *o, b
 
 static double ratio_of(const struct attention *a, unsigned int layer, unsigned int head)
 {
-	return (double)a->ratios[(size_t)layer * a->heads + head];
+	return a->ratios[(size_t)layer * a->heads + head];
 }
 
 bool attention_whole(const struct attention *a, unsigned int layer, unsigned int head)
@@ -154,7 +163,8 @@ bool attention_whole(const struct attention *a, unsigned int layer, unsigned int
 unsigned int attention_keep(const struct attention *a, unsigned int layer, unsigned int head,
 			    unsigned int visible)
 {
-	unsigned int keep = (unsigned int)ceil(ratio_of(a, layer, head) * visible);
+	double share = ratio_of(a, layer, head) * visible;
+	unsigned int keep = (unsigned int)ceil(share * (1 - ROUNDING));
 
 	keep = keep < LEAST_KEYS ? LEAST_KEYS : keep;
 	return keep < visible ? keep : visible;

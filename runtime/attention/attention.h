@@ -41,7 +41,8 @@
 
 /* A head that keeps so great a share of the keys has full attention with shadow and sparse: on a
  * host choosing the keys costs more than it saves from two fifths to a half of them on
- * (bench_sparse). What a model computes depends on no clock, so on a SoC's too. */
+ * (bench_sparse). What a model computes depends on no clock, so on a SoC's too. Such heads count
+ * with all keys in the mean ratio (head_ratios.h). */
 #define ATTENTION_WHOLE 0.5
 
 struct attention {
@@ -49,7 +50,7 @@ struct attention {
 	unsigned int layers, heads, kv_heads, head_dim;
 	unsigned int from; /* chunks that end within so many tokens have full attention */
 	double ratio; /* the mean of: */
-	float *ratios; /* [layers][heads] */
+	double *ratios; /* [layers][heads] */
 	bool by_head; /* the ratios follow what the file tells of heads */
 	/* Attention shadow and npu: */
 	struct scale_buckets buckets;
@@ -82,8 +83,8 @@ void attention_free(struct attention *a); /* NULL: nothing */
 /* Whether the head has full attention: by its ratio, see ATTENTION_WHOLE. */
 bool attention_whole(const struct attention *a, unsigned int layer, unsigned int head);
 
-/* How many of @visible keys a query of the head computes with if it chooses them: at least one, at
- * most all. */
+/* How many of @visible keys a query of the head computes with if it chooses them: its ratio of
+ * them, rounded up, at least one, at most all. */
 unsigned int attention_keep(const struct attention *a, unsigned int layer, unsigned int head,
 			    unsigned int visible);
 

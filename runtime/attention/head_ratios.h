@@ -16,12 +16,14 @@
  * Beyond the paper, importance may be a gain, with layers of 1: what the loss falls by if this head
  * alone has all keys and the others have few. A head may be important and yet need few keys, as its
  * attention is sharp; and a head that can be removed may do harm with too few. With a mean of 0.2
- * the perplexity of docs6m grows by 1.8 % with the paper's importance, and by 0.4 % with gains
+ * the perplexity of docs6m grows by 12.7 % with the paper's importance, and by 0.8 % with gains
  * (docs/shadowattn.md).
  *
- * The equation leaves two cases open. A ratio above 1 is cut to 1. And a head whose product is 0
- * would keep nothing, so no ratio is below a floor. What either takes from, or adds to, the sum is
- * made up by the other heads in proportion to their products.
+ * The equation leaves three cases open. A ratio above 1 is cut to 1. A head whose product is 0
+ * would keep nothing, so no ratio is below a floor. And where choosing keys costs more than it
+ * saves from some ratio on, a head that reaches it computes all keys: it counts as 1, since r is
+ * the mean share of what is computed. What these take from, or add to, the sum is made up by the
+ * other heads in proportion to their products.
  */
 #ifndef HEAD_RATIOS_H
 #define HEAD_RATIOS_H
@@ -37,19 +39,27 @@ struct head_importance {
 	const double *layers; /* [n_layer] the same of a layer */
 };
 
+struct head_share {
+	double mean; /* r: above 0, up to 1 */
+	double limit; /* of a product: positive, finite */
+	double whole; /* a head whose ratio would be so much has 1; above the floors, 1: no other */
+};
+
 /*
- * Sets the @ratios [n_layer][n_head] of heads, in 0..1, whose mean is @mean (above 0, up to 1) but
+ * Sets the @ratios [n_layer][n_head] of heads, below share.whole or 1, whose mean is share.mean but
  * for rounding. A head with a greater product never gets a smaller ratio, and equal products get
- * equal ones.
+ * equal ones, except where the mean allows only some of them all keys: the first ones have them,
+ * and the others less than share.whole. With a mean so high that all heads but one have 1, that
+ * one may miss it, as it has its floor at least and share.whole or more is 1.
  *
  * A product counts as 0 if one of its factors is negative, as the loss is no worse without that
  * head or layer; or is not a number; or if it is below 1e-12 of the greatest. An infinite product
  * is clamped like others. If all are 0, the ratios are uniform. Where so many products are 0 that
- * the other heads cannot fill the mean with ratios of 1, those of 0 share the rest equally.
+ * the other heads cannot fill the mean, those of 0 share the rest equally.
  *
- * 0, or with the error line -EINVAL for a @mean out of range, a @limit that is not positive and
+ * 0, or with the error line -EINVAL for a mean out of range, a limit that is not positive and
  * finite, or no heads.
  */
-int head_ratios(const struct head_importance *of, double mean, double limit, double *ratios);
+int head_ratios(const struct head_importance *of, const struct head_share *share, double *ratios);
 
 #endif /* HEAD_RATIOS_H */

@@ -87,7 +87,7 @@ static struct choosing choosing_of(const struct builder *b, uint32_t layer)
 		if (attention_whole(a, layer, h))
 			continue;
 		c.n++;
-		c.density += ((double)a->ratios[layer * a->heads + h] - c.density) / c.n;
+		c.density += (a->ratios[layer * a->heads + h] - c.density) / c.n;
 	}
 	return c;
 }
@@ -227,7 +227,7 @@ static bool plan_heads(struct builder *b, uint32_t layer, struct head_plan *plan
 			continue;
 		of[work.n_heads] = (uint16_t)h;
 		heads[work.n_heads++] = (struct head_plan_head){
-			.qkv_ns = cpu_ns(b, (double)a->ratios[layer * a->heads + h]),
+			.qkv_ns = cpu_ns(b, a->ratios[layer * a->heads + h]),
 			.bucket = a->expected[layer * a->heads + h],
 		};
 	}
@@ -257,7 +257,7 @@ static void add_head(struct launches *l, uint32_t estimate, const struct lane_wo
 {
 	struct builder *b = l->b;
 	struct lane_work work = work_of(b, l->layer, LLM_OP_SELECT);
-	const float *ratios = b->o->attention->ratios + l->layer * b->o->shape->heads;
+	const double *ratios = b->o->attention->ratios + l->layer * b->o->shape->heads;
 	struct soc_op select;
 	double density = 0;
 	uint32_t task;
@@ -266,7 +266,7 @@ static void add_head(struct launches *l, uint32_t estimate, const struct lane_wo
 	for (uint32_t i = 0; i < n; i++) {
 		work.head[i] = launch->head[first + i];
 		work.slot[i] = launch->slot[first + i];
-		density += (double)ratios[work.head[i]] / n;
+		density += ratios[work.head[i]] / n;
 	}
 	select = selection_of(b, n, density);
 	b->first = b->last = estimate;

@@ -149,7 +149,7 @@ static double sparse_loss_of(const char *model, enum llm_ratios ratios, double r
 						    .kv = LLM_KV_F32,
 						    .attention = LLM_ATTENTION_SPARSE,
 						    .ratios = ratios },
-				       .ratio = (float)ratio,
+				       .ratio = ratio,
 				       .sparse_from = 1,
 				       .threads = 1 };
 	struct llm_engine *engine;

@@ -27,12 +27,18 @@ static struct head_importance of(const struct model *m)
 	return (struct head_importance){ LAYERS, HEADS, m->heads, m->layers };
 }
 
-static void give(struct model *m, double mean, double limit)
+static void give_below(struct model *m, double mean, double limit, double whole)
 {
 	const struct head_importance all = of(m);
+	const struct head_share share = { mean, limit, whole };
 
-	if (head_ratios(&all, mean, limit, m->ratios))
+	if (head_ratios(&all, &share, m->ratios))
 		fail_msg("%s", llm_error());
+}
+
+static void give(struct model *m, double mean, double limit)
+{
+	give_below(m, mean, limit, 1);
 }
 
 static void fill(struct model *m, double head, double layer)
@@ -181,6 +187,70 @@ static void one_head_that_matters_keeps_all_and_the_others_share_the_rest(void *
 				   1e-14);
 }
 
+/* ---- heads that have all keys from some ratio on ---- */
+
+static void fill_with_gains(struct model *m)
+{
+	fill_randomly(m);
+	for (int j = 0; j < LAYERS; j++)
+		m->layers[j] = 1;
+}
+
+static void heads_with_all_keys_count_as_1_in_the_mean(void **state)
+{
+	static const double limits[] = { 1e-3, 1e-1, 1, DBL_MAX };
+	struct model m;
+
+	random_begin(__func__);
+	for (int round = 0; round < 1000; round++) {
+		double mean = random_in(1, 95) / 100.0, limit = limits[round % 4],
+		       whole = round % 3 ? 0.5 : random_in(30, 90) / 100.0;
+
+		fill_with_gains(&m);
+		give_below(&m, mean, limit, whole);
+		assert_true(fabs(mean_of(m.ratios) - mean) < 1e-12);
+		for (int i = 0; i < N; i++) {
+			assert_true(m.ratios[i] >= mean * HEAD_RATIOS_FLOOR);
+			assert_true(m.ratios[i] < whole || m.ratios[i] == 1);
+			for (int j = 0; j < N; j++)
+				if (product(&m, i, limit) > product(&m, j, limit))
+					assert_true(m.ratios[i] >= m.ratios[j]);
+		}
+	}
+}
+
+/* Of heads with weights of 4, 2 and 1 by turns: what the others have is still in proportion. */
+static void heads_beside_those_with_all_keys_keep_their_proportions(void **state)
+{
+	struct model m;
+	double share;
+
+	fill(&m, 1, 1);
+	for (int i = 0; i < N; i++)
+		m.heads[i] = i % 3 ? 2 - i % 3 / 2 : 4;
+	/* At the scale where a 4 is a half, 10 of 1, 10 of 1/4 and 10 of 1/8 would be 13.75. */
+	give_below(&m, 14.0 / N, DBL_MAX, 0.5);
+	share = (14.0 - 10) / (10 * 3);
+	for (int i = 0; i < N; i++)
+		assert_true(fabs(m.ratios[i] - (i % 3 ? share * m.heads[i] : 1)) < 1e-12);
+}
+
+/* Ten heads alike could have all keys or less than half. The mean allows two of them all, and what
+ * is then left is not enough for a third. */
+static void the_first_of_equal_heads_have_all_keys_where_not_all_can(void **state)
+{
+	struct model m;
+
+	fill(&m, 1e-3, 1);
+	for (int i = 0; i < 10; i++)
+		m.heads[3 * i] = 1;
+	give_below(&m, 6.4 / N, DBL_MAX, 0.5);
+	assert_true(m.ratios[0] == 1 && m.ratios[3] == 1);
+	for (int i = 6; i < N; i += 3)
+		assert_true(m.ratios[i] == nextafter(0.5, 0));
+	assert_true(fabs(mean_of(m.ratios) - 6.4 / N) < 1e-12);
+}
+
 static void equal_importance_gives_equal_ratios(void **state)
 {
 	static const double equals[][2] = { { 0, 0 },	  { 0.5, 2 },	  { 1e-200, 1e-150 },
@@ -237,18 +307,22 @@ static void bad_arguments_are_refused(void **state)
 	static const double limits[] = { 0, -1, NAN, INFINITY };
 	struct model m;
 	struct head_importance all = of(&m);
+	struct head_share share;
 
 	fill(&m, 1, 1);
 	for (size_t i = 0; i < sizeof(means) / sizeof(means[0]); i++) {
-		assert_int_equal(head_ratios(&all, means[i], 1, m.ratios), -EINVAL);
+		share = (struct head_share){ means[i], 1, 1 };
+		assert_int_equal(head_ratios(&all, &share, m.ratios), -EINVAL);
 		assert_non_null(strstr(llm_error(), "mean ratio"));
 	}
 	for (size_t i = 0; i < sizeof(limits) / sizeof(limits[0]); i++) {
-		assert_int_equal(head_ratios(&all, 0.5, limits[i], m.ratios), -EINVAL);
+		share = (struct head_share){ 0.5, limits[i], 1 };
+		assert_int_equal(head_ratios(&all, &share, m.ratios), -EINVAL);
 		assert_non_null(strstr(llm_error(), "limit"));
 	}
 	all.n_head = 0;
-	assert_int_equal(head_ratios(&all, 0.5, 1, m.ratios), -EINVAL);
+	share = (struct head_share){ 0.5, 1, 1 };
+	assert_int_equal(head_ratios(&all, &share, m.ratios), -EINVAL);
 }
 
 int main(void)
@@ -259,6 +333,9 @@ int main(void)
 		cmocka_unit_test(the_mean_stays_and_more_importance_never_gives_less),
 		cmocka_unit_test(what_is_cut_goes_to_the_others_in_proportion),
 		cmocka_unit_test(one_head_that_matters_keeps_all_and_the_others_share_the_rest),
+		cmocka_unit_test(heads_with_all_keys_count_as_1_in_the_mean),
+		cmocka_unit_test(heads_beside_those_with_all_keys_keep_their_proportions),
+		cmocka_unit_test(the_first_of_equal_heads_have_all_keys_where_not_all_can),
 		cmocka_unit_test(equal_importance_gives_equal_ratios),
 		cmocka_unit_test(heads_without_which_the_loss_is_no_worse_get_the_floor),
 		cmocka_unit_test(bad_arguments_are_refused),

@@ -67,7 +67,7 @@ static void eval(struct llm_session *s, const int32_t *ids, size_t n)
 }
 
 static struct llm_options options_of(const struct calibrated *c, enum llm_attention attention,
-				     float ratio)
+				     double ratio)
 {
 	return (struct llm_options){
 		.model = c->t.path,
@@ -236,6 +236,30 @@ static void heads_that_keep_half_have_full_attention(void **state)
 	}
 }
 
+/* With those of heads that have full attention. */
+static void the_mean_share_of_the_keys_is_the_ratio(void **state)
+{
+	for (int k = 0; k < 40; k++) {
+		double ratio = any(1, 8) / 20.0, sum = 0;
+		struct calibrated c;
+		struct llm_options o;
+		struct llm_engine *engine;
+		const struct attention *a;
+
+		calibrated_create(&c, "llama");
+		o = options_of(&c, k % 2 ? LLM_ATTENTION_SHADOW : LLM_ATTENTION_SPARSE, ratio);
+		o.choices.placement = k % 2 ? LLM_PLACE_FINE : LLM_PLACE_CPU;
+		o.choices.weights = k % 2 ? LLM_WEIGHTS_W8A8 : LLM_WEIGHTS_F32;
+		engine = open_engine(&o);
+		a = engine->attention;
+		for (unsigned int i = 0; i < a->layers * a->heads; i++)
+			sum += attention_whole(a, i / a->heads, i % a->heads) ? 1 : a->ratios[i];
+		assert_true(fabs(sum / (a->layers * a->heads) - ratio) < 1e-12);
+		llm_engine_close(engine);
+		tiny_free(&c.t);
+	}
+}
+
 /* The logits after as many tokens as a query keeps keys at least. */
 static float *short_logits(const struct calibrated *c, const struct llm_options *o,
 			   struct llm_attention_stats *stats)
@@ -277,20 +301,22 @@ static void an_important_head_has_full_attention_beside_others(void **state)
 {
 	struct calibrated c;
 	struct llm_options o;
+	double ratio;
 
 	calibrated_create(&c, "llama");
-	/* One head of each layer takes most of what a mean of 0.3 gives. */
+	/* One head of each layer has all keys, the others have a tenth on average. */
 	for (unsigned int i = 0; i < c.t.c.n_layer * c.t.c.n_head; i++)
 		c.heads[i] = i % c.t.c.n_head ? 1e-4f : 1;
 	for (unsigned int i = 0; i < c.t.c.n_layer; i++)
 		c.layers[i] = 1;
 	tiny_write(&c.t);
-	o = options_of(&c, LLM_ATTENTION_SHADOW, 0.3f);
+	ratio = (1 + 0.1 * (c.t.c.n_head - 1)) / c.t.c.n_head;
+	o = options_of(&c, LLM_ATTENTION_SHADOW, ratio);
 	for (o.threads = 1; o.threads <= 3; o.threads++) {
 		assert_beside(&c, &o, COARSE_BOUND);
 		o.profile = o.profile ? NULL : "sd8gen3";
 	}
-	o = options_of(&c, LLM_ATTENTION_SPARSE, 0.3f);
+	o = options_of(&c, LLM_ATTENTION_SPARSE, ratio);
 	o.choices.placement = LLM_PLACE_CPU;
 	o.choices.weights = LLM_WEIGHTS_F32;
 	assert_beside(&c, &o, BOUND);
@@ -566,7 +592,7 @@ static void shadow_needs_a_calibrated_file(void **state)
 	assert_int_equal(llm_engine_open(&o, &engine), -EINVAL);
 	assert_non_null(strstr(llm_error(), "odd number"));
 	o.scale_buckets = 0;
-	o.ratio = 1.5f;
+	o.ratio = 1.5;
 	assert_int_equal(llm_engine_open(&o, &engine), -EINVAL);
 	assert_non_null(strstr(llm_error(), "ratio"));
 	o.ratio = 0;
@@ -617,6 +643,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(with_all_blocks_results_are_near_full_attention),
 		cmocka_unit_test(heads_that_keep_half_have_full_attention),
+		cmocka_unit_test(the_mean_share_of_the_keys_is_the_ratio),
 		cmocka_unit_test(an_important_head_has_full_attention_beside_others),
 		cmocka_unit_test(results_do_not_depend_on_how_it_is_run),
 		cmocka_unit_test(a_session_that_went_back_computes_the_same),

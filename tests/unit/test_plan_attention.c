@@ -61,7 +61,7 @@ static struct attention *attention_of(const struct llm_choices *choices, double 
 	assert_int_equal(attention_create(&o, &a), 0);
 	/* Heads that differ in what they need, and in their buckets. */
 	for (unsigned int i = 0; a && i < qwen.layers * qwen.heads; i++) {
-		a->ratios[i] *= 0.5f + (float)(i * 7 % 11) / 10;
+		a->ratios[i] *= 0.5 + i * 7 % 11 / 10.0;
 		a->expected[i] = (uint8_t)(i * 5 % 3);
 	}
 	return a;
@@ -231,6 +231,27 @@ static void every_head_is_computed_once_and_chosen_after_its_estimate(void **sta
 	}
 }
 
+/* ---- numbers of keys ---- */
+
+static void a_share_of_keys_that_is_whole_is_computed_as_it_is(void **state)
+{
+	const struct llm_choices choices = choices_of(LLM_ATTENTION_SHADOW, 0);
+	struct attention *a = attention_of(&choices, 1);
+
+	for (unsigned int thousandths = 1; thousandths < 1000; thousandths++) {
+		a->ratios[0] = thousandths / 1000.0;
+		for (unsigned int n = 1; n <= 4096; n++) {
+			/* Rounded up; at least 16, at most all. */
+			unsigned int want = (thousandths * n + 999) / 1000;
+
+			want = want < 16 ? 16 : want;
+			if (attention_keep(a, 0, 0, n) != (want < n ? want : n))
+				fail_msg("%u thousandths of %u keys", thousandths, n);
+		}
+	}
+	attention_free(a);
+}
+
 /* ---- times ---- */
 
 static void fewer_keys_take_less_time_and_pipelines_gain(void **state)
@@ -288,6 +309,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(only_chunks_beyond_the_limit_are_sparse),
 		cmocka_unit_test(every_head_is_computed_once_and_chosen_after_its_estimate),
+		cmocka_unit_test(a_share_of_keys_that_is_whole_is_computed_as_it_is),
 		cmocka_unit_test(fewer_keys_take_less_time_and_pipelines_gain),
 		cmocka_unit_test(balanced_keys_take_time),
 	};

@@ -12,7 +12,7 @@
 
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
 /* For the engine 0 is the default, and a step of 1 none. */
-#define LEAST_RATIO 0.001f
+#define LEAST_RATIO 0.001
 #define LEAST_STEP 0.01f
 #define MOST_STEP 0.99f
 
@@ -361,7 +361,7 @@ int engine_option(struct llm_options *opts, int c, const char *value)
 	case OPT_PANELS_CACHE:
 		return parse_gib("--panels-cache", value, &opts->panels_cache_bytes);
 	case OPT_RATIO:
-		return tool_parse_float("--ratio", value, LEAST_RATIO, 1, &opts->ratio);
+		return tool_parse_double("--ratio", value, LEAST_RATIO, 1, &opts->ratio);
 	case OPT_SPARSE_FROM:
 		return tool_parse_uint("--sparse-from", value, 1, UINT32_MAX, &opts->sparse_from);
 	case OPT_SCALE_BUCKETS:

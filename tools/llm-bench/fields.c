@@ -399,8 +399,7 @@ static void add_attention(struct json_object *o, const struct bench_result *r)
 	double ms = 1e-6 / r->n;
 
 	add(o, "ratio",
-	    sparse ? json_out_double((double)(opts->ratio != 0 ? opts->ratio : LLM_SPARSE_RATIO))
-		   : NULL);
+	    sparse ? json_out_double(opts->ratio != 0 ? opts->ratio : LLM_SPARSE_RATIO) : NULL);
 	add(o, "sparse_from",
 	    sparse ? json_out_u64(opts->sparse_from ? opts->sparse_from : LLM_SPARSE_FROM) : NULL);
 	add(o, "attn_keys", has ? json_out_double((double)a->selected / (double)a->visible) : NULL);

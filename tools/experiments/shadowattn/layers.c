@@ -51,12 +51,13 @@ static bool fill_ratios(const struct shape *s, double *ratios, uint64_t *state)
 	size_t n = (size_t)s->layers * s->heads;
 	double *importance = malloc((n + s->layers) * sizeof(*importance));
 	const struct head_importance of = { s->layers, s->heads, importance, importance + n };
+	const struct head_share share = { LAYERS_MEAN_RATIO, DBL_MAX, 1 };
 
 	if (!importance)
 		return false;
 	for (size_t i = 0; i < n + s->layers; i++)
 		importance[i] = random_importance(state);
-	head_ratios(&of, LAYERS_MEAN_RATIO, DBL_MAX, ratios);
+	head_ratios(&of, &share, ratios);
 	free(importance);
 	return true;
 }

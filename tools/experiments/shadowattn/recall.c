@@ -153,7 +153,7 @@ static void put_heads(const struct recall_heads *r, const struct recall_args *ar
 				recall_count(r, i, h / r->heads, h % r->heads);
 
 			printf("| %g | %u | %u | %.4f | %.4f | %.4f |\n", args->ratio[i],
-			       h / r->heads, h % r->heads, (double)r->attention[i]->ratios[h],
+			       h / r->heads, h % r->heads, r->attention[i]->ratios[h],
 			       share(c->estimate, c->wanted), share(c->blocks, c->wanted));
 		}
 }
