@@ -21,11 +21,12 @@ static int alloc_arrays(struct lane_attention *t)
 	       q = (size_t)t->rows * t->a->heads;
 
 	t->packed = calloc(layers, sizeof(*t->packed));
+	t->seen = calloc(layers, sizeof(*t->seen));
 	t->most = calloc(kv, sizeof(*t->most));
 	t->k_scale = calloc(kv, 1);
 	t->most_q = calloc(q, sizeof(*t->most_q));
 	t->q_scale = calloc(q, 1);
-	return t->packed && t->most && t->k_scale && t->most_q && t->q_scale
+	return t->packed && t->seen && t->most && t->k_scale && t->most_q && t->q_scale
 		       ? 0
 		       : llm_fail(-ENOMEM, "no memory for the scales of attention");
 }
@@ -105,6 +106,7 @@ void lane_attention_fini(struct lane_memory *m)
 	free(t->scratch);
 	free(t->key_sums);
 	free(t->packed);
+	free(t->seen);
 	free(t->most);
 	free(t->k_scale);
 	free(t->most_q);
@@ -119,11 +121,16 @@ void lane_attention_truncate(struct lane_memory *m, unsigned int pos)
 
 	if (!t || !t->packed)
 		return;
-	for (uint32_t layer = 0; layer < t->a->layers; layer++)
+	for (uint32_t layer = 0; layer < t->a->layers; layer++) {
 		if (t->packed[layer] > pos)
 			t->packed[layer] = pos;
-	if (!pos)
-		memset(t->most, 0, (size_t)t->a->layers * t->a->kv_heads * sizeof(*t->most));
+		if (t->seen[layer] <= pos)
+			continue;
+		/* Which of the keys was the greatest is not known: all are looked at again. */
+		t->seen[layer] = 0;
+		memset(t->most + (size_t)layer * t->a->kv_heads, 0,
+		       t->a->kv_heads * sizeof(*t->most));
+	}
 }
 
 struct llm_attention_stats lane_attention_stats(const struct lane_memory *m)

@@ -19,7 +19,7 @@ struct scale_pass {
 	unsigned int layer, pos, n;
 	size_t row;
 	bool values; /* V, not K */
-	unsigned int from; /* the first position that is packed */
+	unsigned int from; /* the first position that is looked at, or packed */
 };
 
 static float greatest(const float *x, size_t n, float most)
@@ -156,11 +156,12 @@ void lane_cpu_scale(struct lane_memory *m, const struct lane_call *call)
 		.pos = call->pos,
 		.n = call->chunk->n,
 		.row = call->chunk->row,
-		.from = t->packed[call->work->layer],
+		.from = t->seen[call->work->layer],
 	};
 
 	llm_pool_run(pool, task_query, &p, t->a->heads);
 	llm_pool_run(pool, task_most, &p, t->a->kv_heads);
+	p.from = t->packed[p.layer];
 	llm_pool_run(pool, task_pack, &p, t->a->kv_heads);
 	for (unsigned int h = 0; h < t->a->heads; h++) {
 		size_t at = p.row * t->a->heads + h;
@@ -172,5 +173,5 @@ void lane_cpu_scale(struct lane_memory *m, const struct lane_call *call)
 		llm_pool_run(pool, task_values, &p, t->a->kv_heads);
 	for (unsigned int h = 0; h < t->a->kv_heads && t->head_values; h++)
 		put_scales(&p, h);
-	t->packed[p.layer] = p.pos + p.n;
+	t->packed[p.layer] = t->seen[p.layer] = p.pos + p.n;
 }

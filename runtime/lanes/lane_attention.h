@@ -6,8 +6,9 @@
  *
  * Keys are quantised once, when the first chunk that estimates with them comes: with one scale for
  * all keys of a KV head, that of its scale bucket. Where a chunk's keys are so much larger that
- * another bucket is nearer, the head's keys are quantised again from the KV cache. A bucket's
- * scale never goes down again within a session's timeline, so that keys of one head compare.
+ * another bucket is nearer, the head's keys are quantised again from the KV cache. So are they when
+ * a session forgot tokens and the bucket of the others is smaller: what is computed depends on no
+ * token that is not in the session.
  *
  * Scores have slots: the estimate of a head takes one, and the selection of its keys frees it.
  */
@@ -30,6 +31,7 @@ struct lane_attention {
 	uint32_t rows; /* of activations: lane_memory.rows */
 	uint32_t ldq, lds;
 	uint32_t *packed; /* by layer: positions whose keys are in the panels */
+	uint32_t *seen; /* by layer: positions whose keys are in @most */
 	float *most; /* [n_layer][n_head_kv]: the greatest |k| so far */
 	float *most_q; /* [rows][n_head]: of the chunk that begins at the row */
 	uint8_t *k_scale; /* [n_layer][n_head_kv]: of the buckets' K */

@@ -396,6 +396,43 @@ static void a_session_that_went_back_computes_the_same(void **state)
 	tiny_free(&c.t);
 }
 
+/* The logits behind 200 tokens, of which the last 100 are evaluated after others were forgotten. */
+static void assert_forgotten(const struct calibrated *c, const struct llm_options *o)
+{
+	struct llm_engine *engine = open_engine(o);
+	struct llm_session *plain = new_session(engine, MAX_TOKENS),
+			   *back = new_session(engine, MAX_TOKENS);
+
+	eval(plain, c->ids, 100);
+	eval(plain, c->ids + 100, 100);
+	eval(back, c->ids, 100);
+	eval(back, c->ids + 200, 200);
+	assert_int_equal(llm_session_truncate(back, 100), 0);
+	eval(back, c->ids + 100, 100);
+	assert_memory_equal(llm_session_logits(plain), llm_session_logits(back),
+			    c->t.c.n_vocab * sizeof(float));
+	llm_session_free(plain);
+	llm_session_free(back);
+	llm_engine_close(engine);
+}
+
+/* Among them the greatest keys of some heads: with buckets so near to each other they change the
+ * scales of these. */
+static void tokens_that_were_forgotten_change_no_scale(void **state)
+{
+	for (int k = 0; k < 8; k++) {
+		struct calibrated c;
+		struct llm_options o;
+
+		calibrated_create(&c, "llama");
+		o = options_of(&c, k % 2 ? LLM_ATTENTION_SHADOW : LLM_ATTENTION_NPU, 0.3);
+		o.scale_buckets = 81;
+		o.scale_step = 0.9f;
+		assert_forgotten(&c, &o);
+		tiny_free(&c.t);
+	}
+}
+
 /* The logits of a random path that was kept of a random tree behind @n tokens, and of a prompt
  * behind it: [2][n_vocab]; or by evaluating the path token by token. */
 static void go_on(const struct calibrated *c, const struct llm_options *o,
@@ -647,6 +684,7 @@ int main(void)
 		cmocka_unit_test(an_important_head_has_full_attention_beside_others),
 		cmocka_unit_test(results_do_not_depend_on_how_it_is_run),
 		cmocka_unit_test(a_session_that_went_back_computes_the_same),
+		cmocka_unit_test(tokens_that_were_forgotten_change_no_scale),
 		cmocka_unit_test(paths_of_trees_that_are_kept_are_as_tokens),
 		cmocka_unit_test(trees_are_refused_where_tokens_are_sparse),
 		cmocka_unit_test(the_npu_gets_balanced_queries_and_keys),
