@@ -204,6 +204,14 @@ static unsigned int head_windows(const struct calibrator *c)
 	return windows < c->n_windows ? windows : c->n_windows;
 }
 
+/* And those behind them, with which the limits are chosen; if there are none, the same. */
+static unsigned int limit_windows(const struct calibrator *c)
+{
+	unsigned int windows = head_windows(c), left = c->n_windows - windows;
+
+	return left && left < windows ? left : windows;
+}
+
 static int collect(struct calibrator *c)
 {
 	const struct llm_model *m = &c->engine->loaded.model;
@@ -225,7 +233,8 @@ static int collect(struct calibrator *c)
 	llm_session_observe(c->session, on_tensor, c);
 	c->n_runs = c->opts->smooth >= 0 ? 3 : 2;
 	c->all = (uint64_t)c->n_runs * c->n_windows +
-		 (uint64_t)head_windows(c) * calibrate_times(&result->attention);
+		 (uint64_t)head_windows(c) * calibrate_times(&result->attention) +
+		 (uint64_t)limit_windows(c) * calibrate_limits_times();
 	err = evaluate(c);
 	if (!err)
 		err = attention_stats_settle(&result->attention);
@@ -265,6 +274,9 @@ static int importance(struct calibrator *c)
 	err = llm_session_create(sparse, c->window, &text.session);
 	if (!err)
 		err = calibrate_gains(&text, &c->result->attention);
+	if (c->n_windows > text.n_windows)
+		text.ids += (size_t)text.n_windows * c->window;
+	text.n_windows = limit_windows(c);
 	if (!err)
 		err = calibrate_limits(&text, &c->result->attention);
 	llm_session_free(text.session);

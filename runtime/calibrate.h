@@ -16,8 +16,9 @@ struct calibrate_text {
 	void *ud;
 };
 
-/* How often the functions below evaluate the text, together. */
+/* How often calibrate_heads() and calibrate_gains() evaluate the text, together. */
 unsigned int calibrate_times(const struct attention_stats *stats);
+unsigned int calibrate_limits_times(void); /* and calibrate_limits() */
 
 /*
  * Evaluates the text without each head, then without each layer, and notes what the loss grows by
@@ -35,7 +36,7 @@ int calibrate_heads(const struct calibrate_text *text, struct attention_stats *s
 int calibrate_gains(const struct calibrate_text *text, struct attention_stats *stats);
 
 /* Chooses the limit of the products of importance, and that of gains, with which the text's loss is
- * least (head_ratios.h). */
+ * least (head_ratios.h). The text should be another than that of the functions above. */
 int calibrate_limits(const struct calibrate_text *text, struct attention_stats *stats);
 
 #endif /* CALIBRATE_H */

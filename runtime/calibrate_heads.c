@@ -71,7 +71,12 @@ unsigned int calibrate_times(const struct attention_stats *s)
 {
 	unsigned int heads = s->layers * s->heads;
 
-	return 1 + heads + s->layers + 1 + heads + 2 * NR_LIMITS;
+	return 1 + heads + s->layers + 1 + heads;
+}
+
+unsigned int calibrate_limits_times(void)
+{
+	return 2 * NR_LIMITS;
 }
 
 int calibrate_heads(const struct calibrate_text *t, struct attention_stats *s)

@@ -120,8 +120,9 @@ struct llm_calibrate_options {
 	/*
 	 * Tokens of the text, in whole windows, that are evaluated again without each attention
 	 * head, without each layer, and with few keys for all heads but one, to find which heads
-	 * need many keys (shadowAttn 3.2; --ratios). 0, or less than a window: the file does not
-	 * tell, and the ratios of heads are uniform.
+	 * need many keys (shadowAttn 3.2; --ratios). With as many behind them, or with the same if
+	 * the text ends there, the limits of ratios are chosen. 0, or less than a window: the file
+	 * does not tell, and the ratios of heads are uniform.
 	 */
 	unsigned int head_tokens;
 	unsigned int threads; /* 0: one per CPU allowed to the process; does not change results */
