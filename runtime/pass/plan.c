@@ -9,7 +9,7 @@
  * a prompt whole, as far as memory is no matter, and so do graphs of a prompt's length. */
 #define DEFAULT_CHUNK 256
 #define DEFAULT_LAYER_CHUNK 2048
-/* Chunks in flight where order asks for them and memory is all that limits them. */
+/* Chunks in flight where they overlap: each has activations of its own. */
 #define CHUNKS_IN_FLIGHT 4
 
 /* ---- layers ---- */
@@ -409,14 +409,13 @@ uint32_t plan_divided(uint32_t tokens, uint32_t count)
 	return (each + PARTITION_MIN_GRAPH - 1) / PARTITION_MIN_GRAPH * PARTITION_MIN_GRAPH;
 }
 
-/* Chunks in flight at most. Where the CPU is to find a queue, shorter ones have the memory of as
- * many of the default length. */
+/* Chunks in flight at most: of shorter ones as many as have the memory of those of the default
+ * length, so that as much of a prompt overlaps. */
 static uint32_t most_in_flight(const struct plan_options *o, uint32_t chunk)
 {
-	uint32_t shorter = CHUNKS_IN_FLIGHT * DEFAULT_CHUNK / chunk;
+	uint32_t shorter = CHUNKS_IN_FLIGHT * DEFAULT_CHUNK / chunk_memory(o, chunk);
 
-	return o->choices.order == LLM_ORDER_STEAL && shorter > CHUNKS_IN_FLIGHT ? shorter
-										 : CHUNKS_IN_FLIGHT;
+	return shorter > CHUNKS_IN_FLIGHT ? shorter : CHUNKS_IN_FLIGHT;
 }
 
 uint32_t plan_rows(const struct plan_options *o, uint32_t n_ctx)

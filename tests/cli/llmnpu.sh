@@ -67,6 +67,22 @@ ns = {r['order']: r['avg_ns'] for r in map(json.loads, open(sys.argv[1]))}
 assert ns['auto'] == ns['ooe'] == min(ns.values()) and ns['fifo'] == max(ns.values()), ns
 " "$scratch/out"
 
+# 8 chunks, of which 4 are in flight; and 8 shorter ones, which are all in flight.
+for chunk in 256:2048 128:1024; do
+	read -r rows tokens <<<"${chunk/:/ }"
+	passes "steps of 8 chunks of $rows" "${llmnpu[@]}" steps --shape llama2-7b --chunk "$rows" -p "$tokens"
+	cp "$scratch/out" "$scratch/steps"
+	passes "the same by the preset" "${dry[@]}" --shape llama2-7b --preset llm.npu --order fifo,chunk,layer,ooe --chunk "$rows" -p "$tokens" -n 0 -o json
+	true_in_python "takes as long, whatever the order" "$read_table
+steps = {r['step']: r for r in rows}
+steps['fifo'] = steps['shadow']
+got = json.load(open(sys.argv[2]))
+assert len(got) == 4, got
+for r in got:
+    assert round(r['avg_ns'] / 1e6) == int(steps[r['order']]['ms']), (r, steps)
+" "$scratch/steps" "$scratch/out"
+done
+
 refuses "no command" 2 "give one of subgraphs, fits" "${llmnpu[@]}"
 refuses "an unknown command" 2 "give one of subgraphs, fits" "${llmnpu[@]}" lunch
 refuses "another placement" 2 "llm.npu's placement is linear" "${llmnpu[@]}" steps --placement npu

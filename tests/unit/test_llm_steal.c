@@ -21,7 +21,7 @@
 #include "soc_cost.h"
 #include "tiny_random.h"
 
-#define MAX_TOKENS 400
+#define MAX_TOKENS 1300
 /* Evaluations: a prompt, a token, and a prompt after them. */
 #define STEPS 3
 
@@ -220,12 +220,48 @@ static void so_they_have_with_all_types_of_files(void **state)
 	tiny_free(&t);
 }
 
+/* Later chunks come back to the rows of earlier ones. */
+static void so_have_more_chunks_than_are_in_flight(void **state)
+{
+	static const enum llm_order orders[] = { LLM_ORDER_LAYER, LLM_ORDER_CHUNK,
+						 LLM_ORDER_STEAL };
+	const struct tiny_config c = config("llama");
+	struct prompts p = prompts_of(c.n_vocab);
+	unsigned int taken = 0;
+	struct llm_options o;
+	struct tiny_model t;
+	char *want;
+
+	tiny_create(&t, &c, random_u64(&seed_state));
+	tiny_write(&t);
+	p.steps[0] = any(1100, 1200);
+	o = options_of(t.path, LLM_WEIGHTS_W8A8, LLM_ACTIVATIONS_ROW_OUTLIERS);
+	want = logits_of(&p, &o, 1, &taken);
+	for (int i = 0; i < 6; i++) {
+		char *got;
+
+		o.choices.order = orders[i / 2];
+		o.profile = i % 2 ? "sd8elite" : NULL;
+		o.chunk = any(48, 64);
+		o.threads = o.device.threads = any(1, 3);
+		got = logits_of(&p, &o, 1, &taken);
+		if (memcmp(got, want, STEPS * p.bytes))
+			fail_msg("order %s, chunks of %u, %s: other logits",
+				 llm_choice_name(LLM_CHOICE_ORDER, o.choices.order), o.chunk,
+				 o.profile ? o.profile : "wall clock");
+		free(got);
+	}
+	free(want);
+	tiny_free(&t);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(tasks_that_the_cpu_takes_have_the_npus_bits),
 		cmocka_unit_test(so_they_have_with_all_types_of_activations),
 		cmocka_unit_test(so_they_have_with_all_types_of_files),
+		cmocka_unit_test(so_have_more_chunks_than_are_in_flight),
 	};
 
 	return cmocka_run_group_tests(tests, tiny_setup, NULL);

@@ -165,17 +165,42 @@ static void on_the_wall_clock_times_are_learned_of_each_lane(void **state)
 	plan_free(plan);
 }
 
-/* As many short chunks as have the memory of four long ones. */
-static void short_chunks_make_a_queue(void **state)
+/* As many short chunks as have the memory of four long ones, whatever makes them overlap. */
+static void short_chunks_have_the_memory_of_long_ones(void **state)
 {
-	struct plan_options o = options_of(LLM_ORDER_STEAL);
+	static const enum llm_order orders[] = { LLM_ORDER_LAYER, LLM_ORDER_CHUNK, LLM_ORDER_OOE,
+						 LLM_ORDER_STEAL };
 
-	assert_int_equal(plan_rows(&o, 4096), 1024);
-	assert_int_equal(plan_rows(&o, 640), 640);
-	o.chunk = 512;
-	assert_int_equal(plan_rows(&o, 4096), 2048);
-	o = options_of(LLM_ORDER_LAYER);
-	assert_int_equal(plan_rows(&o, 4096), 256);
+	for (size_t i = 0; i < sizeof(orders) / sizeof(orders[0]); i++) {
+		struct plan_options o = options_of(orders[i]);
+
+		assert_int_equal(plan_rows(&o, 4096), 1024);
+		assert_int_equal(plan_rows(&o, 640), 640);
+		o.chunk = 512;
+		assert_int_equal(plan_rows(&o, 4096), 2048);
+		o.chunk = 96;
+		assert_int_equal(plan_rows(&o, 4096), 960);
+	}
+}
+
+/* Chunks of a long prompt come back to the rows of earlier ones, and wait for them. */
+static void chunks_share_the_memory_of_those_before(void **state)
+{
+	struct plan_options o = options_of(LLM_ORDER_LAYER);
+	const struct plan_pass pass = { .n_tokens = 2048, .logits = PLAN_LOGITS_LAST };
+	uint32_t chunk = o.chunk, places = 1024 / chunk, most = 0;
+	struct plan *plan;
+
+	o.rows = plan_rows(&o, pass.n_tokens);
+	plan = plan_forward(&o, &pass);
+	assert_non_null(plan);
+	assert_int_equal(plan->nr_chunks, pass.n_tokens / chunk);
+	for (uint32_t c = 0; c < plan->nr_chunks; c++) {
+		assert_int_equal(plan->chunks[c].row, c % places * chunk);
+		most = plan->chunks[c].row + chunk > most ? plan->chunks[c].row + chunk : most;
+	}
+	assert_int_equal(most, o.rows);
+	plan_free(plan);
 }
 
 int main(void)
@@ -185,7 +210,8 @@ int main(void)
 		cmocka_unit_test(the_cpu_computes_no_padding),
 		cmocka_unit_test(times_are_those_of_both_lanes),
 		cmocka_unit_test(on_the_wall_clock_times_are_learned_of_each_lane),
-		cmocka_unit_test(short_chunks_make_a_queue),
+		cmocka_unit_test(short_chunks_have_the_memory_of_long_ones),
+		cmocka_unit_test(chunks_share_the_memory_of_those_before),
 	};
 
 	return cmocka_run_group_tests(tests, setup, teardown);

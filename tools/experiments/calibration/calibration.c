@@ -130,6 +130,7 @@ static int run_forward(const struct soc *p, const struct forward *f, struct forw
 		return err;
 	if (llm_activations_static(f->choices.activations))
 		o.shadow = &shadow;
+	o.rows = plan_rows(&o, f->tokens);
 	plan = plan_forward(&o, &pass);
 	shadow_free(&shadow);
 	if (!plan)

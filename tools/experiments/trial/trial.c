@@ -34,7 +34,7 @@ static struct plan *make_plan(const struct place *place, const struct trial *t,
 	struct start_piece *pieces;
 	struct plan_start start;
 	struct plan *plan;
-	const struct plan_options o = {
+	struct plan_options o = {
 		.soc = place->soc,
 		.cuts = place->soc,
 		.shape = place->shape,
@@ -46,6 +46,7 @@ static struct plan *make_plan(const struct place *place, const struct trial *t,
 	};
 	const struct plan_pass pass = { .n_tokens = t->tokens, .logits = PLAN_LOGITS_LAST };
 
+	o.rows = plan_rows(&o, t->tokens);
 	if (cut_weights(place, t, &start, &pieces))
 		return NULL;
 	plan = plan_forward(&o, &pass);
