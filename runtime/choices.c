@@ -123,11 +123,11 @@ static const struct llm_choice_value activations[] = {
 	[LLM_ACTIVATIONS_STATIC] = { "static",
 		"prompts: INT8 with the calibrated file's scale for all rows, and shadow outliers "
 		"on the CPU (llm.npu 3.3); tokens and the output matrix: as row-outliers",
-		ON(LINEAR), ON(LINEAR), TRAIT_STATIC },
+		ON(FINE) | ON(LINEAR), ON(FINE) | ON(LINEAR), TRAIT_STATIC },
 	[LLM_ACTIVATIONS_STATIC_MAX] = { "static-max",
 		"the same without shadow outliers, with a scale for the calibration text's largest "
-		"value: plain per-tensor quantisation",
-		ON(LINEAR), ON(LINEAR), TRAIT_STATIC },
+		"value: plain per-tensor quantisation (EdgeFlow 3.2)",
+		ON(FINE) | ON(LINEAR), ON(FINE) | ON(LINEAR), TRAIT_STATIC },
 };
 
 static const struct llm_choice_value graphs[] = {

@@ -92,6 +92,11 @@ int engine_check_experts(const struct llm_engine *e)
 				"%s: has experts, which only the CPU computes, between matmuls of "
 				"the NPU; placement %s does not have it so: choose fine, or cpu",
 				of, llm_choice_name(LLM_CHOICE_PLACEMENT, c->placement));
+	if (llm_activations_static(c->activations))
+		return llm_fail(-ENOTSUP,
+				"%s: has experts, whose inputs are not calibrated: choose "
+				"activations row-outliers",
+				of);
 	if (c->switching == LLM_SWITCHING_NONE)
 		return 0;
 	return llm_fail(-ENOTSUP,

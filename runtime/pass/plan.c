@@ -34,6 +34,7 @@ void plan_after_cached(struct builder *b, uint32_t layer, uint32_t attention)
 static void add_matmul(struct builder *b, uint32_t layer, enum llm_op op)
 {
 	struct lane_work work = plan_work(b, layer, op);
+	uint32_t first = b->first, last = b->last;
 
 	if (b->o->choices.placement == LLM_PLACE_LAYER)
 		plan_add_slices(b, &work, op);
@@ -41,6 +42,7 @@ static void add_matmul(struct builder *b, uint32_t layer, enum llm_op op)
 		plan_add_stealable(b, &work);
 	else
 		plan_add_uncut(b, &work, b->tokens);
+	plan_add_shadow(b, layer, op, first, last);
 }
 
 /* Matmuls of integers take their activations quantised by who made them, and the parts of their

@@ -18,7 +18,7 @@ static bool has_shadow(const struct builder *b, uint32_t layer, enum llm_op op)
 {
 	const struct llm_choices *c = &b->o->choices;
 
-	return b->o->shadow && c->activations == LLM_ACTIVATIONS_STATIC &&
+	return b->o->shadow && !b->token && c->activations == LLM_ACTIVATIONS_STATIC &&
 	       llm_op_input(c->weights, c->activations, op) == LLM_INPUT_STATIC &&
 	       shadow_input_of(op) >= 0 && shadow_input(b->o->shadow, layer, op)->kept;
 }
@@ -188,19 +188,17 @@ static void add_subgraph(struct builder *b, uint32_t layer, enum llm_op op, enum
 	b->subgraph = 0;
 }
 
-static void add_matmul(struct builder *b, uint32_t layer, enum llm_op op)
+void plan_add_shadow(struct builder *b, uint32_t layer, enum llm_op op, uint32_t first,
+		     uint32_t last)
 {
-	struct lane_work work = work_of(b, layer, op), shadow = work_of(b, layer, LLM_OP_SHADOW),
+	struct lane_work shadow = work_of(b, layer, LLM_OP_SHADOW),
 			 merge = work_of(b, layer, LLM_OP_MERGE);
-	uint32_t first = b->first, last = b->last, matmul;
 	struct soc_cost cost = { 0, 0 };
+	uint32_t matmul = b->last;
 	uint64_t k, n;
 
-	plan_set_whole_slice(b, &work, b->chunk->n);
-	add(b, &work, lane_at(b, layer, op), op_cost(b, layer, op));
 	if (!has_shadow(b, layer, op) || b->failed)
 		return;
-	matmul = b->last;
 	shadow.matmul = merge.matmul = op;
 	b->first = first;
 	b->last = last;
@@ -210,6 +208,16 @@ static void add_matmul(struct builder *b, uint32_t layer, enum llm_op op)
 	if (b->o->soc)
 		add_cost(b, SOC_CPU, plan_vector(b->chunk->n, n, FLOAT_OPS_ADD), &cost);
 	add(b, &merge, SOC_CPU, cost);
+}
+
+static void add_matmul(struct builder *b, uint32_t layer, enum llm_op op)
+{
+	struct lane_work work = work_of(b, layer, op);
+	uint32_t first = b->first, last = b->last;
+
+	plan_set_whole_slice(b, &work, b->chunk->n);
+	add(b, &work, lane_at(b, layer, op), op_cost(b, layer, op));
+	plan_add_shadow(b, layer, op, first, last);
 }
 
 void plan_add_linear(struct builder *b, uint32_t layer)

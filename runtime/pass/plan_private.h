@@ -127,6 +127,10 @@ void plan_after_cached(struct builder *b, uint32_t layer, uint32_t attention);
 void plan_set_cached(struct builder *b, uint32_t layer, uint32_t task);
 /* One layer of the chunk, of placement linear (plan_linear.c). */
 void plan_add_linear(struct builder *b, uint32_t layer);
+/* After the matmul @op, a task that came after @first .. @last: the chunk's shadow outliers, which
+ * are multiplied beside it and added to its result; nothing if the input has none. */
+void plan_add_shadow(struct builder *b, uint32_t layer, enum llm_op op, uint32_t first,
+		     uint32_t last);
 /* Operators of a layer that the NPU has in a prompt of placement linear. */
 unsigned int plan_nr_npu_ops(const struct builder *b);
 

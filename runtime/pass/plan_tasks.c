@@ -73,6 +73,13 @@ enum soc_lane plan_lane(const struct builder *b, enum llm_op op)
 	}
 }
 
+/* A graph of one row has a token's activations. */
+static bool is_one_graph(const struct builder *b)
+{
+	return b->chunk->rows == 1 &&
+	       (b->token || !llm_activations_static(b->o->choices.activations));
+}
+
 /*
  * On the wall clock a token of placements fine and linear is one graph too: there the NPU is the
  * CPU's cores, and handing over between them only costs. On a SoC's NPU floats are slow (EdgeFlow
@@ -93,7 +100,7 @@ bool plan_is_whole(const struct builder *b)
 	case LLM_PLACE_NPU:
 		return true;
 	case LLM_PLACE_FINE:
-		return !b->o->soc && (b->chunk->rows == 1 || tree);
+		return !b->o->soc && (is_one_graph(b) || tree);
 	case LLM_PLACE_LINEAR:
 		return !b->o->soc && b->token;
 	default:

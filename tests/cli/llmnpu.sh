@@ -90,6 +90,6 @@ refuses "an unknown shape" 1 "no-such-shape" "${llmnpu[@]}" steps --shape no-suc
 refuses "an unknown SoC" 1 "no-such-soc" "${llmnpu[@]}" steps --profile no-such-soc
 refuses "graphs fixed, which linear calls shared" 2 "placement linear has no graphs fixed: choose placement fine" \
 	"${dry[@]}" --shape qwen1.5-1.8b --placement linear --graphs fixed -p 64
-refuses "static activations with another placement" 2 "placement npu has no activations static: choose placement linear" \
+refuses "static activations with another placement" 2 "placement npu has no activations static: choose placement fine or linear" \
 	"${dry[@]}" --shape qwen1.5-1.8b --placement npu --activations static -p 64
 finish

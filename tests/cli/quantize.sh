@@ -407,7 +407,7 @@ refuses "experts in a gemma" 1 "gemma models have none" "${t[@]}" --synthetic "$
 refuses "a qwen3moe without experts" 1 "qwen3moe models have some" "${t[@]}" --synthetic "$scratch/mha.conf" --arch qwen3moe "$out" f16
 refuses "a qwen2moe without an expert for all" 1 "an expert for all tokens" "${t[@]}" --synthetic "$scratch/mixtral.conf" --arch qwen2moe "$out" f16
 refuses "a graph of experts" 1 "choose fine, or cpu" "$bin/llm-logits" -m "$scratch/mixtral.gguf" --tokens 1,300,301 --placement npu -o text
-refuses "static activations of experts" 1 "only placements fine and cpu have" "$bin/llm-logits" -m "$scratch/mixtral.gguf" --tokens 1,300,301 --activations static -o text
+refuses "static activations of experts" 1 "has experts, whose inputs are not calibrated" "$bin/llm-logits" -m "$scratch/mixtral.gguf" --tokens 1,300,301 --activations static -o text
 refuses "an unknown architecture" 1 "'mamba' is not known; there are llama" "${t[@]}" --synthetic "$scratch/mha.conf" --arch mamba "$out" f16
 refuses "--arch without --synthetic" 2 "go with --synthetic" "${t[@]}" "$model" "$out" f16 --arch gemma
 refuses "calibrating a gemma" 1 "a gemma model are not calibrated" "${t[@]}" --calibrate "$scratch/text" "$scratch/gemma.gguf" "$out" f16

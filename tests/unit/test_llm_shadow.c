@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
  * Shadow outliers in sessions: matmuls with static scales and what the CPU adds to them, against
- * double precision; and the same bits whatever the chunks, orders, subgraphs, clocks and threads
- * are. TEST_SEED=N repeats a run.
+ * double precision; and the same bits whatever the placement, chunks, orders, subgraphs, clocks and
+ * threads are. TEST_SEED=N repeats a run.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -37,6 +37,7 @@ struct calibrated {
 	struct tiny_shadow shadow;
 	int32_t ids[MAX_TOKENS];
 	float pruning; /* of the engines; negative: none */
+	enum llm_activations activations; /* theirs too */
 };
 
 static void calibrated_create(struct calibrated *c, const char *arch)
@@ -49,6 +50,7 @@ static void calibrated_create(struct calibrated *c, const char *arch)
 		c->shadow.scales[i] = 0x1p-7f * (1 + 0.0625f * (float)i);
 	tiny_write(&c->t);
 	c->pruning = -1;
+	c->activations = LLM_ACTIVATIONS_STATIC;
 	for (int i = 0; i < MAX_TOKENS; i++)
 		c->ids[i] = (int32_t)any(0, config_.n_vocab - 1);
 }
@@ -59,7 +61,7 @@ static struct llm_options defaults(const struct calibrated *c)
 		.model = c->t.path,
 		.choices = { .placement = LLM_PLACE_LINEAR,
 			     .weights = LLM_WEIGHTS_W8A8,
-			     .activations = LLM_ACTIVATIONS_STATIC,
+			     .activations = c->activations,
 			     .graphs = LLM_GRAPHS_SHARED },
 		.pruning = c->pruning,
 		.threads = 1,
@@ -101,7 +103,8 @@ static struct logits logits_of(const struct calibrated *c, const struct llm_opti
 
 struct way {
 	const char *what;
-	struct llm_choices choices; /* graphs, floats, order and space of it */
+	/* graphs, floats, order, space, start and, if it is fine, placement of it */
+	struct llm_choices choices;
 	bool chunks; /* of some length; else the whole prompt at once */
 	const char *profile;
 	bool threads;
@@ -117,6 +120,9 @@ static void check_way(const struct calibrated *c, const struct way *w, const cha
 	o.choices.floats = w->choices.floats;
 	o.choices.order = w->choices.order;
 	o.choices.space = w->choices.space;
+	o.choices.start = w->choices.start;
+	if (w->choices.placement == LLM_PLACE_FINE)
+		o.choices.placement = LLM_PLACE_FINE;
 	o.chunk = w->chunks ? any(1, 60) : 0;
 	o.profile = w->profile && !strcmp(w->profile, SMALL) ? small : w->profile;
 	o.threads = o.device.threads = w->threads ? 3 : 1;
@@ -180,6 +186,22 @@ static const struct way ways[] = {
 	  true,
 	  "sd8gen3",
 	  false },
+	{ "fine", { .placement = LLM_PLACE_FINE, .order = LLM_ORDER_FIFO }, true, NULL, true },
+	{ "fine by layer",
+	  { .placement = LLM_PLACE_FINE, .order = LLM_ORDER_LAYER, .graphs = LLM_GRAPHS_FIXED },
+	  true,
+	  NULL,
+	  true },
+	{ "fine, of which the CPU takes some",
+	  { .placement = LLM_PLACE_FINE, .order = LLM_ORDER_STEAL },
+	  true,
+	  NULL,
+	  true },
+	{ "the same from a cold start, virtual",
+	  { .placement = LLM_PLACE_FINE, .order = LLM_ORDER_STEAL, .start = LLM_START_COLD },
+	  true,
+	  "sd8elite",
+	  false },
 	{ "graphs of the prompt", { .graphs = LLM_GRAPHS_ONLINE }, false, NULL, false },
 };
 #define NR_WAYS (sizeof(ways) / sizeof(ways[0]))
@@ -219,6 +241,8 @@ static void test_results_have_the_same_bits_in_any_order(void **state)
 
 		calibrated_create(&c, archs[a]);
 		c.pruning = (float[]){ -1, 0.5f, 1 }[any(0, 2)];
+		if (a == 2)
+			c.activations = LLM_ACTIVATIONS_STATIC_MAX;
 		o = defaults(&c);
 		want = logits_of(&c, &o, n, more);
 		write_small_soc(small, any(0, 4 * c.t.c.n_layer * c.t.c.n_embd * c.t.c.n_ff));
@@ -479,6 +503,7 @@ static void test_a_file_without_calibration_is_refused(void **state)
 	tiny_create(&c.t, &cfg, 1);
 	tiny_write(&c.t);
 	c.pruning = -1;
+	c.activations = LLM_ACTIVATIONS_STATIC;
 	o = defaults(&c);
 	assert_int_equal(llm_engine_open(&o, &engine), -ENODATA);
 	assert_non_null(strstr(llm_error(), "llm-quantize --calibrate"));

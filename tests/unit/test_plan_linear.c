@@ -361,7 +361,7 @@ static void a_shadow_runs_beside_its_matmul_and_both_are_merged(void **state)
 	}
 }
 
-static void only_static_activations_have_shadows(void **state)
+static void check_shadows(enum llm_placement placement)
 {
 	for (enum llm_activations a = LLM_ACTIVATIONS_ROW_OUTLIERS; a <= LLM_ACTIVATIONS_STATIC_MAX;
 	     a++) {
@@ -370,12 +370,19 @@ static void only_static_activations_have_shadows(void **state)
 		unsigned int shadows = 0;
 
 		o.choices.activations = a;
+		o.choices.placement = placement;
 		plan = plan_of(&o, 100);
 		for (uint32_t t = 0; t < sched_nr_tasks(plan->tasks); t++)
 			shadows += plan->works[t].op == LLM_OP_SHADOW;
 		assert_int_equal(shadows, a == LLM_ACTIVATIONS_STATIC ? 4 * qwen.layers : 0);
 		plan_free(plan);
 	}
+}
+
+static void only_static_activations_have_shadows(void **state)
+{
+	check_shadows(LLM_PLACE_LINEAR);
+	check_shadows(LLM_PLACE_FINE);
 }
 
 /* ---- costs ---- */
