@@ -59,6 +59,7 @@ static const struct llm_choice_value weights[] = {
 	[LLM_WEIGHTS_AUTO] = { "auto",
 		"f32 on the CPU; elsewhere what the file was packed for, native if it has "
 		"block types other than Q4_0 and Q8_0, w4a8 for Q4_0, else w8a8\n"
+		"By the virtual clock w8a8 for adaptive, which a phone's NPU does not have.\n"
 		"In a dry run, which has no file: w8a8 with placements npu, fine and linear, "
 		"w4a16 with layer, f16 with cpu and gpu.",
 		ANYWHERE, ANYWHERE, 0 },

@@ -107,6 +107,14 @@ static int check_values(const struct llm_choices *c, bool planned)
 	return 0;
 }
 
+/* The weights of a file that was packed; AUTO: of others. A phone's NPU has no adaptive weights:
+ * the CPU unpacks them (EdgeFlow 4.2). */
+static enum llm_weights packed_weights(const struct llm_choices_file *file, bool virtual_clock)
+{
+	return virtual_clock && file->packed == LLM_WEIGHTS_ADAPTIVE ? LLM_WEIGHTS_W8A8
+								     : file->packed;
+}
+
 static int settle_placement(struct llm_choices *c, const struct llm_choices_file *file,
 			    bool virtual_clock)
 {
@@ -120,7 +128,7 @@ static int settle_placement(struct llm_choices *c, const struct llm_choices_file
 	if (c->placement != LLM_PLACE_AUTO)
 		return 0;
 	if (file && c->weights == LLM_WEIGHTS_AUTO)
-		with_file.weights = file->packed;
+		with_file.weights = packed_weights(file, virtual_clock);
 	/* Even a dry run prefers a placement that could execute the choices. */
 	p = choose_placement(&with_file, on, false, virtual_clock);
 	if (p == LLM_PLACE_AUTO && !file)
@@ -131,7 +139,8 @@ static int settle_placement(struct llm_choices *c, const struct llm_choices_file
 	return 0;
 }
 
-static enum llm_weights choose_weights(enum llm_placement p, const struct llm_choices_file *file)
+static enum llm_weights choose_weights(enum llm_placement p, const struct llm_choices_file *file,
+				       bool virtual_clock)
 {
 	if (!file && p == LLM_PLACE_LAYER)
 		return LLM_WEIGHTS_W4A16;
@@ -141,7 +150,7 @@ static enum llm_weights choose_weights(enum llm_placement p, const struct llm_ch
 	if (p == LLM_PLACE_CPU)
 		return LLM_WEIGHTS_F32;
 	if (file->packed != LLM_WEIGHTS_AUTO)
-		return file->packed;
+		return packed_weights(file, virtual_clock);
 	if (file->blocks)
 		return LLM_WEIGHTS_NATIVE;
 	return file->q4 ? LLM_WEIGHTS_W4A8 : LLM_WEIGHTS_W8A8;
@@ -200,7 +209,7 @@ int llm_choices_settle(const struct llm_choices *asked, const struct llm_choices
 	if (err)
 		return err;
 	if (c.weights == LLM_WEIGHTS_AUTO)
-		c.weights = choose_weights(c.placement, file);
+		c.weights = choose_weights(c.placement, file, virtual_clock);
 	if (!(placements_of(&c, LLM_CHOICE_WEIGHTS, !file) & LLM_PLACED_ON(c.placement)))
 		return refuse_value(&c, LLM_CHOICE_WEIGHTS, !file);
 	err = check_switching(&c);

@@ -94,6 +94,24 @@ for r in json.load(open(sys.argv[2])):
     assert round(r['avg_ns'] / 1e6) == int(s['ms']) and r['start'] == 'cold', (r['avg_ns'], s)
 " "$scratch/start" "$scratch/out"
 
+# A phone's NPU has no adaptive weights.
+passes "a file of 5 bits" "$bin/llm-quantize" "$model" "$scratch/a5.gguf" adaptive --bits 5
+edge=(--preset edgeflow -p 64 -n 0 -r 1 -o json)
+passes "on the wall clock" "$bin/llm-bench" -m "$scratch/a5.gguf" --transport sim "${edge[@]}"
+cp "$scratch/out" "$scratch/wall"
+passes "by the virtual clock" "$bin/llm-bench" -m "$scratch/a5.gguf" --transport sim --profile sd8elite "${edge[@]}"
+cp "$scratch/out" "$scratch/virtual"
+passes "in a dry run of the file" "$bin/llm-bench" -m "$scratch/a5.gguf" --dry-run --profile sd8elite "${edge[@]}"
+cp "$scratch/out" "$scratch/dry"
+passes "in a dry run of a shape" "${dry[@]}" --shape llama3-8b --profile sd8elite --bits 5 "${edge[@]}"
+true_in_python "the CPU unpacks it but on the wall clock" "
+wall, virtual, dry, shape = (json.load(open(f))[0] for f in sys.argv[1:])
+assert wall['weights'] == 'adaptive'
+assert virtual['weights'] == dry['weights'] == shape['weights'] == 'w8a8'
+pack = [r['cold_breakdown']['pack_ms'] for r in (virtual, dry)]
+assert pack[0] == pack[1] > 0.5, pack
+" "$scratch/wall" "$scratch/virtual" "$scratch/dry" "$scratch/out"
+
 refuses "no command" 2 "give one of pipeline, start" "${edgeflow[@]}"
 refuses "files of no bits" 2 "--bits" "${edgeflow[@]}" start --bits 0
 refuses "an unknown command" 2 "give one of pipeline" "${edgeflow[@]}" lunch
