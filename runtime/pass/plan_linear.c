@@ -30,16 +30,10 @@ static bool is_matmul(const struct builder *b, enum llm_op op)
 	return llm_op_matmul(b->o->shape, op, &k, &n);
 }
 
-/* The CPU has the matmuls that the NPU has no room for. */
-static enum soc_lane lane_at(const struct builder *b, uint32_t layer, enum llm_op op)
-{
-	return is_matmul(b, op) && layer >= b->fit[op] ? SOC_CPU : plan_lane(b, op);
-}
-
 /* Whether @op is in the subgraph of the operator before it. */
 static bool joins(const struct builder *b, uint32_t layer, enum llm_op op)
 {
-	return lane_at(b, layer, op) == SOC_NPU && lane_at(b, layer, op - 1) == SOC_NPU &&
+	return plan_lane_at(b, layer, op) == SOC_NPU && plan_lane_at(b, layer, op - 1) == SOC_NPU &&
 	       !b->o->observe && !has_shadow(b, layer, op) && !has_shadow(b, layer, op - 1);
 }
 
@@ -112,7 +106,7 @@ static struct soc_cost matmul_cost(const struct builder *b, enum soc_lane lane, 
 
 static struct soc_cost op_cost(const struct builder *b, uint32_t layer, enum llm_op op)
 {
-	enum soc_lane lane = lane_at(b, layer, op);
+	enum soc_lane lane = plan_lane_at(b, layer, op);
 	struct soc_cost cost = { 0, 0 };
 	uint64_t k, cols;
 	double ops;
@@ -216,7 +210,7 @@ static void add_matmul(struct builder *b, uint32_t layer, enum llm_op op)
 	uint32_t first = b->first, last = b->last;
 
 	plan_set_whole_slice(b, &work, b->chunk->n);
-	add(b, &work, lane_at(b, layer, op), op_cost(b, layer, op));
+	add(b, &work, plan_lane_at(b, layer, op), op_cost(b, layer, op));
 	plan_add_shadow(b, layer, op, first, last);
 }
 

@@ -32,7 +32,7 @@ struct builder {
 	bool led; /* and those after it are there for their times */
 	/* Placement linear: of the subgraph whose tasks are added; 0: none is. */
 	uint32_t subgraph, nr_subgraphs;
-	uint32_t fit[LLM_NR_OPS]; /* placement linear: plan_fit() */
+	uint32_t fit[LLM_NR_OPS]; /* plan_fit() */
 	struct cut cuts[LLM_NR_OPS]; /* of matmuls with cut.m rows; 0: not found yet */
 	/* A cold start: the next piece to be added, by piece the task that packs it, and the last
 	 * task that reads one. */
@@ -49,6 +49,8 @@ struct builder {
 
 /* The lane of a task that is no slice of placement layer. */
 enum soc_lane plan_lane(const struct builder *b, enum llm_op op);
+/* The same in a layer: the CPU has the matmuls that the NPU has no room for (plan_fit()). */
+enum soc_lane plan_lane_at(const struct builder *b, uint32_t layer, enum llm_op op);
 /* Whether the chunk is a part of a prompt of placement linear. */
 bool plan_is_linear(const struct builder *b);
 /* Whether operators of a layer that follow one another on the NPU are a graph (plan_linear.c). */

@@ -67,10 +67,17 @@ enum soc_lane plan_lane(const struct builder *b, enum llm_op op)
 			return SOC_CPU;
 		if (plan_is_linear(b) && floats_on_npu(b, op))
 			return SOC_NPU;
-		if (plan_is_linear(b) && op == LLM_OP_HEAD && !b->fit[op])
-			return SOC_CPU;
 		return llm_op_matmul(b->o->shape, op, &k, &n) ? SOC_NPU : SOC_CPU;
 	}
+}
+
+enum soc_lane plan_lane_at(const struct builder *b, uint32_t layer, enum llm_op op)
+{
+	uint64_t k, n;
+
+	if (!llm_op_matmul(b->o->shape, op, &k, &n))
+		return plan_lane(b, op);
+	return (op == LLM_OP_HEAD ? 0 : layer) < b->fit[op] ? plan_lane(b, op) : SOC_CPU;
 }
 
 /* A graph of one row has a token's activations. */
@@ -237,7 +244,7 @@ struct lane_work plan_work(struct builder *b, uint32_t layer, enum llm_op op)
 
 uint32_t plan_add(struct builder *b, const struct lane_work *work, const struct soc_op *op)
 {
-	enum soc_lane lane = plan_lane(b, work->op);
+	enum soc_lane lane = plan_lane_at(b, work->layer, work->op);
 	struct soc_cost cost = { 0, 0 };
 
 	if (b->o->soc && op)
@@ -485,6 +492,9 @@ void plan_add_uncut(struct builder *b, struct lane_work *work, uint32_t tokens)
 {
 	struct soc_op matmul = plan_matmul(b, work->op);
 
+	/* The CPU computes no padding. */
+	if (plan_lane_at(b, work->layer, work->op) == SOC_CPU)
+		matmul.m = matmul.m / b->rows * tokens;
 	/* The NPU's head for a whole graph's chunk is a graph with the norm in it. */
 	if (work->what == LANE_OP &&
 	    !(work->op == LLM_OP_HEAD && plan_is_whole(b) && !b->o->observe))

@@ -83,6 +83,15 @@ for r in got:
 " "$scratch/steps" "$scratch/out"
 done
 
+# Of Llama-2-7B the NPU has 65 % of the weights; both lanes read at nearly the same rate.
+passes "tokens with the NPU's space" "${dry[@]}" --shape llama2-7b --preset llm.npu --space all,limited -p 0 -n 16 -o json
+true_in_python "the CPU has the weights for which there is no room, of tokens too" "
+all, limited = json.load(open(sys.argv[1]))
+assert all['busy_cpu'] < 0.05 and limited['avg_ns'] > all['avg_ns'], (all, limited)
+assert abs(limited['avg_ns'] * limited['busy_npu'] / (all['avg_ns'] * all['busy_npu']) - 0.65) < 0.03, (all, limited)
+assert 0.3 < limited['busy_cpu'] < 0.45 and limited['busy_cpu'] + limited['busy_npu'] < 1.001, limited
+" "$scratch/out"
+
 refuses "no command" 2 "give one of subgraphs, fits" "${llmnpu[@]}"
 refuses "an unknown command" 2 "give one of subgraphs, fits" "${llmnpu[@]}" lunch
 refuses "another placement" 2 "llm.npu's placement is linear" "${llmnpu[@]}" steps --placement npu

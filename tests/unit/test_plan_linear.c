@@ -125,7 +125,20 @@ static void operators_are_where_floats_says(void **state)
 	}
 }
 
-/* The FFN's matrices first, then attention's; of a kind the first layers. */
+/* Room for gate_up, and for down of two layers. */
+static void check_lanes(const struct plan_options *o, uint32_t tokens)
+{
+	struct plan *plan = plan_of(o, tokens);
+
+	assert_int_equal(lane_of(plan, LLM_OP_GATE_UP), SOC_NPU);
+	assert_int_equal(lane_of(plan, LLM_OP_DOWN), SOC_CPU);
+	assert_int_equal(lane_of(plan, LLM_OP_QKV), SOC_CPU);
+	assert_int_equal(sched_get(plan->tasks, find(plan, 0, 1, LLM_OP_DOWN))->home, SOC_NPU);
+	assert_int_equal(sched_get(plan->tasks, find(plan, 0, 2, LLM_OP_DOWN))->home, SOC_CPU);
+	plan_free(plan);
+}
+
+/* The FFN's matrices first, then attention's; of a kind the first layers. Tokens have the same. */
 static void the_cpu_has_what_the_npu_has_no_room_for(void **state)
 {
 	for (enum llm_floats f = LLM_FLOATS_CPU; f <= LLM_FLOATS_ALL; f++) {
@@ -134,7 +147,6 @@ static void the_cpu_has_what_the_npu_has_no_room_for(void **state)
 		double gate_up = 2.0 * s->dim * s->ffn, down = (double)s->dim * s->ffn;
 		struct soc small = *soc;
 		uint32_t fit[LLM_NR_OPS];
-		struct plan *plan;
 
 		small.npu.space_gib = (gate_up * s->layers + down * 2.01) / 1073741824;
 		o.soc = &small;
@@ -145,13 +157,8 @@ static void the_cpu_has_what_the_npu_has_no_room_for(void **state)
 		assert_int_equal(fit[LLM_OP_QKV], 0);
 		assert_int_equal(fit[LLM_OP_ATTN_OUTPUT], 0);
 		assert_int_equal(fit[LLM_OP_HEAD], 0);
-		plan = plan_of(&o, 300);
-		assert_int_equal(lane_of(plan, LLM_OP_GATE_UP), SOC_NPU);
-		assert_int_equal(lane_of(plan, LLM_OP_DOWN), SOC_CPU);
-		assert_int_equal(lane_of(plan, LLM_OP_QKV), SOC_CPU);
-		assert_int_equal(sched_get(plan->tasks, find(plan, 0, 1, LLM_OP_DOWN))->home,
-				 SOC_NPU);
-		plan_free(plan);
+		check_lanes(&o, 300);
+		check_lanes(&o, 1);
 		small.npu.space_gib = 4;
 		plan_fit(&o, fit);
 		assert_true(fit[LLM_OP_DOWN] == s->layers && fit[LLM_OP_HEAD] == 1);
