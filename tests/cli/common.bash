@@ -19,9 +19,9 @@ not_ok() {
 }
 skip() { skipped=$((skipped + 1)); echo "skip $1: $2"; }
 
-# run COMMAND...: leaves $rc, $scratch/out and $scratch/err.
+# run COMMAND...: leaves $rc, $scratch/out and $scratch/err. Only what hangs takes ten minutes, even beside a guest.
 run() {
-	timeout -k 5 120 "$@" >"$scratch/out" 2>"$scratch/err" </dev/null
+	timeout -k 5 600 "$@" >"$scratch/out" 2>"$scratch/err" </dev/null
 	rc=$?
 }
 outcome() { printf 'command: %s\nstatus %s, stderr: %s\nstdout: %s\n' "$*" "$rc" "$(<"$scratch/err")" "$(head -c 300 "$scratch/out" | tr -d '\0')"; }
