@@ -11,6 +11,11 @@ failure() {
 	reasons+=("${2:-}")
 }
 
+# report: prints its input in one piece, since other tests may run beside this one.
+report() {
+	flock "${BASH_SOURCE[0]}" cat
+}
+
 # CHECK_UNTIL: when the run must have ended, in seconds since 1970; empty for never. A machine that is too slow for all of
 # the tests runs as many as it can, and says which it did not.
 seconds_left() {
@@ -56,15 +61,22 @@ run_cmocka() {
 	fi
 	if [ $rc -ne 0 ] && [ "$last_failed" -eq 0 ] || [ "$last_total" -eq 0 ]; then
 		failed=$((failed + 1)) last_failed=1
-		echo "$label: ended with status $rc ($([ $rc -eq 124 ] && echo timeout || echo crash or no test))"
+		last_counts+=", ended with status $rc ($([ $rc -eq 124 ] && echo timeout || echo crash or no test))"
 	fi
-	echo "$label: $last_counts ($((SECONDS - start)) s)"
-	sed -n 's/^\[  SKIPPED \] \([a-z_].*\)/    skipped: \1/p' "$log" | sort -u
-	if [ "$last_failed" -ne 0 ]; then
+	{
+		echo "$label: $last_counts ($((SECONDS - start)) s)"
+		sed -n 's/^\[  SKIPPED \] \([a-z_].*\)/    skipped: \1/p' "$log" | sort -u
+		[ "$last_failed" -eq 0 ] || sed 's/^/    | /' "$log" | tail -60
+	} | report
+	[ "$last_failed" -eq 0 ] ||
 		failure "$label" "$(grep -E '^\[ *(ERROR|LINE|FAILED) *\]|Sanitizer|runtime error' "$log" | head -8)"
-		sed 's/^/    | /' "$log" | tail -60
-	fi
 	rm -f "$log"
+}
+
+# ended LABEL STATUS LOG LINES: the end of the output of what failed.
+ended() {
+	echo "$1 ended with status $2; the end of its output:"
+	tail -n "$4" "$3" | sed 's/^/    | /'
 }
 
 # run_script LABEL COMMAND...: a script whose last line is "N passed, N failed, N skipped".
@@ -89,13 +101,12 @@ run_script() {
 	if [ $rc -ne 0 ] && [ "$last_failed" -eq 0 ] || [ "$line" = "no closing line" ]; then
 		failed=$((failed + 1)) last_failed=1
 	fi
-	echo "$label: $line ($((SECONDS - start)) s)"
-	grep -E '^skip ' "$log" | sed 's/^/    /'
-	if [ "$last_failed" -ne 0 ]; then
-		failure "$label" "$(grep -E '^(not ok|fail)' "$log" | head -8)"
-		echo "$label ended with status $rc; the end of its output:"
-		tail -80 "$log" | sed 's/^/    | /'
-	fi
+	{
+		echo "$label: $line ($((SECONDS - start)) s)"
+		grep -E '^skip ' "$log" | sed 's/^/    /'
+		[ "$last_failed" -eq 0 ] || ended "$label" $rc "$log" 80
+	} | report
+	[ "$last_failed" -eq 0 ] || failure "$label" "$(grep -E '^(not ok|fail)' "$log" | head -8)"
 	rm -f "$log"
 }
 
@@ -110,11 +121,17 @@ run_build() {
 	if [ $rc -ne 0 ] && ! { [ $rc -eq 124 ] && no_time "$label, in its middle"; }; then
 		failed=$((failed + 1))
 		failure "$label" "$(grep -E 'error|Error' "$log" | head -8)"
-		echo "$label ended with status $rc; the end of its output:"
-		tail -40 "$log" | sed 's/^/    | /'
+		ended "$label" $rc "$log" 40 | report
 	fi
 	rm -f "$log"
 	[ $rc -eq 0 ]
+}
+
+# counts_print: commands that add this shell's counts and failures to another's.
+counts_print() {
+	local i
+	echo "passed=\$((passed + $passed)) failed=\$((failed + $failed)) skipped=\$((skipped + $skipped))"
+	for i in "${!failures[@]}"; do printf 'failure %q %q\n' "${failures[i]}" "${reasons[i]}"; done
 }
 
 # finish: what failed and why once more, since often only the end of a log is kept, and the closing line; status 1 if
