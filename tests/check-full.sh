@@ -7,7 +7,7 @@
 #   unit      unit tests whose random loops are longer than in `make check`
 #   thread    unit tests of what has threads, under TSan: the device, its queues, waits, schedulers
 #   deb       the Debian packages: what is in them, lintian, and the module's in a Debian 12 of its own (150 MB to fetch, once)
-#   kernels   no warning at W=1 and from sparse on 6.12; all of tests/vm/guest.sh on Debian's newest 7.x, on the debug
+#   kernels   no warning at W=1 and from sparse on 6.12; all of tests/vm/guest.sh and tracing.sh on Debian's newest 7.x, on the debug
 #             kernels of 6.12 and 7.x and on the one that looks for data races: fetches 450 MB and compiles three kernels,
 #             once; 45 minutes on two idle CPUs, then 10 minutes a kernel
 #   igt       core_*, syncobj_* and *_drm_fdinfo of Debian forky's igt-gpu-tools, and gputop, on the debug kernel of 6.12 that

@@ -37,6 +37,7 @@ run_group() {
 	vm)
 		run_build "module for 6.12" make --no-print-directory kmod || return
 		run_script "vm 6.12" bash tests/vm/run.sh
+		run_script "vm 6.12, tracing" bash tests/vm/run.sh tests/vm/tracing.sh
 		run_script "vm 6.12, deadlines" env VM_CLOCK=instructions bash tests/vm/run.sh tests/vm/deadlines.sh
 		run_script "vm 6.12, fuzz" env FUZZ_SECONDS=20 KILLS=20 bash tests/vm/run.sh tests/vm/fuzz.sh ;;
 	arm)

@@ -5,7 +5,7 @@
 #
 #   FETCH=1   downloads a 7.x that is not in the cache (280 MB and a chroot), and builds missing debug kernels;
 #             without it they are skipped
-#   FULL=1    runs all of tests/vm/guest.sh on every kernel except 6.12, on which `make check` runs it
+#   FULL=1    runs all of tests/vm/guest.sh and tracing.sh on every kernel except 6.12, on which `make check` runs them
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 . tests/lib.sh
@@ -90,6 +90,7 @@ for name; do
 	*)
 		if [ -n "${FULL:-}" ]; then
 			runs tests/vm/guest.sh
+			runs tests/vm/tracing.sh
 		else
 			runs tests/vm/smoke.sh
 		fi ;;

@@ -24,8 +24,6 @@ step "npu-info --doctor without a firmware" doctor_says "no firmware is running"
 step "vnpu-fw starts" fw_start
 step "rmmod is refused while a firmware runs" rmmod_refused
 . tests/vm/stack.sh
-. tests/vm/observe.sh
-. tests/vm/top.sh
 step "vnpu-fw is killed, and its device stays" fw_dies
 step "npu-info --doctor with a dead firmware" doctor_says "firmware"
 step "another vnpu-fw takes over" fw_start --attach lost

@@ -10,7 +10,6 @@ dir=${IGT_TESTS:?tests/vm/igt.sh: set IGT_TESTS to what tests/vm/igt-fetch.sh pr
 libexec=/usr/libexec/igt-gpu-tools
 known=tests/vm/igt-known.txt
 shim=(/lib64/ld-linux-x86-64.so.2 --preload /tmp/accel_as_dri.so)
-model=share/models/docs6m/docs6m-q8_0.gguf
 
 # igt opens /dev/dri/cardN, /dev/dri/renderDN and debugfs' dri/N: in its own root these are the accel device.
 igt_root() {

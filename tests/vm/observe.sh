@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: MIT
-# Sourced by tests/vm/guest.sh while vnpu-fw runs: the driver's tracepoints as common tools print them, while a model runs.
-# Uses stack.sh's names.
+# Sourced by tests/vm/tracing.sh while vnpu-fw runs: the driver's tracepoints as common tools print them, while a model runs.
 
 # No spaces within words, because bpftrace takes a command as one string.
 work=("$bin/llm-cli" -m $model --transport drm --placement npu -p Kernel -n 4 --temp 0 --ignore-eos --ids)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 # Sourced by tests/vm/guest.sh while no firmware runs: vnpu-fw with the unit's command line, through resets, its death, and
-# suspend. Uses stack.sh's names.
+# suspend.
 
 device_dir() {
 	echo "/sys/kernel/debug/accel/$(basename "$(realpath /sys/class/accel/accel0/device)")"

@@ -2,10 +2,7 @@
 # Sourced by tests/vm/guest.sh while vnpu-fw runs: the library, the runtime and the tools over /dev/accel/accel0, compared
 # with the sim transport in the same guest.
 
-model=share/models/docs6m/docs6m-q8_0.gguf
 stories=${VNPU_DATA:-}/models/stories260K/stories260K-f32.gguf
-bin=$BUILD/bin
-out=${TMPDIR:-/tmp}
 
 # over TRANSPORT COMMAND...: without a fallback to the other transport.
 over() {

@@ -5,6 +5,9 @@
 . tests/lib.sh
 kver=$(uname -r)
 export CMOCKA_MESSAGE_OUTPUT=STDOUT
+model=share/models/docs6m/docs6m-q8_0.gguf
+bin=$BUILD/bin
+out=${TMPDIR:-/tmp}
 
 # step NAME COMMAND...: runs, prints and counts. A cmocka binary counts as its tests; anything else as one. Status 77 means
 # skipped, and so does a timeout at the end of the run's time (CHECK_UNTIL).

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-# Sourced by tests/vm/guest.sh while vnpu-fw runs: npu-top beside a program that uses the device, and libnpu's USDT probes
-# as bpftrace and perf see them. Uses stack.sh's names.
+# Sourced by tests/vm/tracing.sh while vnpu-fw runs: npu-top beside a program that uses the device, and libnpu's USDT probes
+# as bpftrace and perf see them.
 
 # busy_client PID: npu-top lists that process, and a busy device.
 busy_client() {
