@@ -68,7 +68,7 @@ mkdir -p /dev/shm/no-opencl
 export OCL_ICD_VENDORS=/dev/shm/no-opencl
 # Booting usually takes ten seconds, twenty on a busy machine. If it takes longer, tests of time limits are meaningless.
 read -r up _ </proc/uptime
-if [ "${up%.*}" -le "${VM_BOOT_LIMIT:-30}" ]; then
+if [ "${up%.*}" -le "${VM_BOOT_LIMIT:-60}" ]; then
 	chroot /host /bin/bash "$VM_SCRIPT" </dev/null
 	echo "vm: script ended with status $?"
 else

@@ -11,7 +11,7 @@
 #   VM_CLOCK=instructions   the guest's time is the number of executed instructions, and idle time
 #                   is skipped, so that stalls of the host do not show. The CPUs run alternately.
 #                   The default is the host's clock.
-#   VM_BOOT_LIMIT   seconds (30) for the guest to boot; on a slower host its script is skipped
+#   VM_BOOT_LIMIT   seconds (60) for the guest to boot; on a slower host its script is skipped
 #   VM_MEM, VM_SMP, VM_TIMEOUT (seconds), VM_APPEND (more of the kernel's command line)
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
