@@ -143,9 +143,10 @@ static int load_token(void *ud, size_t i, const char *s, size_t bytes)
 	bool mergeable = true;
 	int byte;
 
-	/* Some files have these as words. A user who types one would end the turn, or open one. */
-	if ((t->type == TOKEN_NORMAL || t->type == TOKEN_USER) &&
-	    (ends_text(s, bytes) || is_turn_text(s, bytes)))
+	/* Some files have these as words. A user who types one would end the turn, or open one; but
+	 * where merges lead to what opens one, it is a word. */
+	if ((t->type == TOKEN_NORMAL && ends_text(s, bytes)) ||
+	    (t->type == TOKEN_USER && (ends_text(s, bytes) || is_turn_text(s, bytes))))
 		t->type = TOKEN_CONTROL;
 	t->text = load->used;
 	t->bytes = bytes;

@@ -350,7 +350,6 @@ static void expect_typed(int type)
 
 static void test_control_tokens_that_a_user_types_are_text(void **state)
 {
-	expect_typed(1);
 	expect_typed(3);
 	expect_typed(4);
 }
