@@ -154,8 +154,9 @@ static void merge_keyword(struct schema *s, struct json_object *into, const char
 		   json_object_is_type(old, json_type_object)) {
 		json_object_object_foreach(value, name, property)
 			merge_property(s, old, name, property, at);
-	} else if (!strcmp(keyword, "const") && !schema_is_same(old, value)) {
-		schema_error(s, -EINVAL, at, "allOf with two different values of const");
+	} else if (!strcmp(keyword, "const")) {
+		if (!schema_is_same(old, value))
+			schema_error(s, -EINVAL, at, "allOf with two different values of const");
 	} else if (!json_object_equal(old, value) && !schema_is_annotation(keyword) &&
 		   !merge_sets(s, into, keyword, value, at)) {
 		schema_error(s, -ENOTSUP, at, "allOf with two different values of %s", keyword);
