@@ -6,7 +6,7 @@
 #if defined(__x86_64__)
 #include <immintrin.h>
 
-#include "kernels.h"
+#include "kernels_avx2.h"
 #include "kernels_kq.h"
 #include "kernels_w4.h"
 #include "kernels_wk.h"
@@ -119,28 +119,6 @@ static void mm_block(int rows, const int16_t *a, size_t lda, const uint8_t *pane
 		default:
 			mm_rows(6, a, lda, panel + n * 4, kb, first, acc + n);
 		}
-	}
-}
-
-static void mm_store(const struct fw_matmul_i8 *t, uint32_t m, uint32_t n0, const int32_t *acc,
-		     const float *scale)
-{
-	uint32_t cols = t->n - n0 < VNPU_PANEL_N ? t->n - n0 : VNPU_PANEL_N, n;
-	__m256 as = _mm256_set1_ps(t->a_scale[m]), y;
-	float *c = t->c + m * t->ldc + n0;
-
-	for (n = 0; n + 8 <= cols; n += 8) {
-		y = _mm256_mul_ps(
-			_mm256_cvtepi32_ps(_mm256_loadu_si256((const __m256i *)(acc + n))),
-			_mm256_mul_ps(as, _mm256_loadu_ps(scale + n)));
-		if (t->bias)
-			y = _mm256_add_ps(y, _mm256_loadu_ps(t->bias + n0 + n));
-		_mm256_storeu_ps(c + n, y);
-	}
-	for (; n < cols; n++) {
-		c[n] = (float)acc[n] * (t->a_scale[m] * scale[n]);
-		if (t->bias)
-			c[n] += t->bias[n0 + n];
 	}
 }
 

@@ -18,7 +18,7 @@
 #include <immintrin.h>
 #include <stdbool.h>
 
-#include "kernels.h"
+#include "kernels_avx2.h"
 #define WK_VEC 32
 #include "kernels_wk_vec.h"
 
@@ -138,28 +138,6 @@ static void mm_first(int32_t *acc, uint32_t rows, const uint8_t *sums)
 	}
 }
 
-static void mm_store(const struct fw_matmul_i8 *t, uint32_t m, uint32_t n0, const int32_t *acc,
-		     const float *scale)
-{
-	uint32_t cols = t->n - n0 < VNPU_PANEL_N ? t->n - n0 : VNPU_PANEL_N, n;
-	__m256 as = _mm256_set1_ps(t->a_scale[m]), y;
-	float *c = t->c + m * t->ldc + n0;
-
-	for (n = 0; n + 8 <= cols; n += 8) {
-		y = _mm256_mul_ps(
-			_mm256_cvtepi32_ps(_mm256_loadu_si256((const __m256i *)(acc + n))),
-			_mm256_mul_ps(as, _mm256_loadu_ps(scale + n)));
-		if (t->bias)
-			y = _mm256_add_ps(y, _mm256_loadu_ps(t->bias + n0 + n));
-		_mm256_storeu_ps(c + n, y);
-	}
-	for (; n < cols; n++) {
-		c[n] = (float)acc[n] * (t->a_scale[m] * scale[n]);
-		if (t->bias)
-			c[n] += t->bias[n0 + n];
-	}
-}
-
 /* One row: limited by memory bandwidth, so the weights are read in order. */
 static void mm_gemv(const struct fw_matmul_i8 *t)
 {
@@ -206,8 +184,8 @@ static void mm_to_u8(uint8_t *dst, size_t ldd, const int8_t *src, size_t lds, ui
 	}
 }
 
-/* Rows and their distance in scratch: an odd number of cache lines, so that a tile's rows are in
- * different cache sets. */
+/* Distance of rows in scratch: an odd number of cache lines, so that a tile's rows are in different
+ * cache sets. */
 static size_t mm_ld(uint32_t bytes)
 {
 	return ((bytes + 63) / 64 | 1) * 64ul;

@@ -4,7 +4,7 @@
  * panel at a time; for more by parts of K.
  */
 #include "kernels_vnni_part.h"
-#include "kernels_w4.h"
+#include "kernels_w4_avx2.h"
 
 /* -8 times the sum of a group's activations. */
 static int32_t w4_first(const int8_t *a, uint32_t group)
@@ -19,26 +19,6 @@ static int32_t w4_first(const int8_t *a, uint32_t group)
 	t = _mm_add_epi32(t, _mm_shuffle_epi32(t, 0x4e));
 	t = _mm_add_epi32(t, _mm_shuffle_epi32(t, 0xb1));
 	return _mm_cvtsi128_si32(t) * -W4_ZERO;
-}
-
-MM_INLINE __m256 w4_scale(const uint8_t *w, uint32_t group, uint32_t n)
-{
-	return _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(w4_scales(w, group) + n * 2)));
-}
-
-static void w4_store(const struct fw_matmul_w4 *t, uint32_t m, uint32_t rows, uint32_t n0,
-		     float (*acc)[VNPU_PANEL_N])
-{
-	uint32_t cols = w4_channels(t, n0), r, n;
-
-	for (r = 0; r < rows; r++) {
-		for (n = 0; n < VNPU_PANEL_N; n++) {
-			acc[r][n] *= t->a_scale[m + r];
-			if (t->bias && n < cols)
-				acc[r][n] += t->bias[n0 + n];
-		}
-		memcpy(t->c + (m + r) * t->ldc + n0, acc[r], cols * sizeof(float));
-	}
 }
 
 /* c[64] += a group of a row x w. */

@@ -8,8 +8,7 @@
 #if defined(__x86_64__)
 #include <immintrin.h>
 
-#include "kernels.h"
-#include "kernels_w4.h"
+#include "kernels_w4_avx2.h"
 
 #define W4_ROWS 4
 
@@ -33,32 +32,6 @@ static int32_t w4_first(const int8_t *a, uint32_t group)
 	t = _mm_add_epi32(t, _mm_shuffle_epi32(t, 0x4e));
 	t = _mm_add_epi32(t, _mm_shuffle_epi32(t, 0xb1));
 	return _mm_cvtsi128_si32(t) * -W4_ZERO;
-}
-
-static inline __attribute__((always_inline)) __m256 w4_scale(const uint8_t *w, uint32_t group,
-							     uint32_t i)
-{
-	return _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(w4_scales(w, group) + i * 2)));
-}
-
-static void w4_store(const struct fw_matmul_w4 *t, uint32_t m, uint32_t rows, uint32_t n0,
-		     float (*acc)[VNPU_PANEL_N])
-{
-	uint32_t i, r, cols = w4_channels(t, n0);
-	__m256 y;
-	float *c;
-
-	for (r = 0; r < rows; r++) {
-		c = t->c + (m + r) * t->ldc + n0;
-		for (i = 0; i < VNPU_PANEL_N && t->a_scale; i += 8) {
-			y = _mm256_mul_ps(_mm256_loadu_ps(acc[r] + i),
-					  _mm256_set1_ps(t->a_scale[m + r]));
-			_mm256_storeu_ps(acc[r] + i, y);
-		}
-		for (i = 0; i < cols && t->bias; i++)
-			acc[r][i] += t->bias[n0 + i];
-		memcpy(c, acc[r], cols * sizeof(float));
-	}
 }
 
 /* ---- INT8 activations ------------------------------------------------------------------------ */

@@ -7,6 +7,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <time.h>
+#include <unistd.h>
 
 struct npu_fsize {
 	sigset_t xfsz, mask;
@@ -38,6 +39,27 @@ static inline void npu_fsize_end(const struct npu_fsize *f)
 		sigtimedwait(&f->xfsz, NULL, &(struct timespec){ 0 });
 	pthread_sigmask(SIG_SETMASK, &f->mask, NULL);
 	errno = err;
+}
+
+/* Writes all of @text: 0 or -errno. */
+static inline int npu_fsize_write(int fd, const char *text, size_t len)
+{
+	struct npu_fsize f;
+	int ret = 0;
+	ssize_t n;
+
+	npu_fsize_begin(&f);
+	while (len && !ret) {
+		n = write(fd, text, len);
+		if (n >= 0) {
+			text += n;
+			len -= (size_t)n;
+		} else if (errno != EINTR) {
+			ret = -errno;
+		}
+	}
+	npu_fsize_end(&f);
+	return ret;
 }
 
 #endif /* NPU_FSIZE_H */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The latest jobs of a queue: when each was submitted and when it should end (expect.h), and how
- * those who waited have fared. One thread may submit while others wait, so waiters work on a copy.
+ * those who waited have fared. One thread may submit while others wait, so waiters work on a copy;
+ * of waiters at the same time, what the last to leave has learned of sleeps and polling stays.
  */
 #ifndef FLIGHTS_H
 #define FLIGHTS_H

@@ -89,27 +89,7 @@ static void trace_stop(int err, const char *what)
 	fprintf(stderr, "libnpu: NPU_TRACE=%s: %s; %s\n", trace.path, strerror(err), what);
 }
 
-/* 0 or -errno. Called with the lock held, as is everything up to trace_put(). */
-static int trace_write(const char *text, size_t len)
-{
-	struct npu_fsize fsize;
-	int ret = 0;
-	ssize_t n;
-
-	npu_fsize_begin(&fsize);
-	while (len && !ret) {
-		n = write(trace.fd, text, len);
-		if (n >= 0) {
-			text += n;
-			len -= (size_t)n;
-		} else if (errno != EINTR) {
-			ret = -errno;
-		}
-	}
-	npu_fsize_end(&fsize);
-	return ret;
-}
-
+/* Called with the lock held, as is everything up to trace_put(). */
 static void trace_flush(void)
 {
 	struct stat st;
@@ -123,7 +103,7 @@ static void trace_flush(void)
 		trace_stop(EBADF, "the program has closed it, and the trace ends here");
 		return;
 	}
-	ret = trace_write(trace.buf, trace.len);
+	ret = npu_fsize_write(trace.fd, trace.buf, trace.len);
 	if (ret) {
 		trace_stop(-ret, "the trace ends here");
 		return;
@@ -272,7 +252,7 @@ static const char *trace_begin_file(void)
 	flock(trace.fd, LOCK_EX);
 	ret = fstat(trace.fd, &trace.file) ? -errno : 0;
 	if (!ret && !trace.file.st_size)
-		ret = trace_write("[\n", 2);
+		ret = npu_fsize_write(trace.fd, "[\n", 2);
 	flock(trace.fd, LOCK_UN);
 	return ret ? strerror(-ret) : NULL;
 }

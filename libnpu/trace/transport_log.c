@@ -36,27 +36,6 @@ static double log_now_us(void)
 	return (double)ts.tv_sec * 1e6 + (double)ts.tv_nsec / 1e3;
 }
 
-/* 0 or -errno. One write() per line, so that lines of several threads do not mix. */
-static int log_write(int fd, const char *text, size_t len)
-{
-	struct npu_fsize fsize;
-	int ret = 0;
-	ssize_t n;
-
-	npu_fsize_begin(&fsize);
-	while (len && !ret) {
-		n = write(fd, text, len);
-		if (n >= 0) {
-			text += n;
-			len -= (size_t)n;
-		} else if (errno != EINTR) {
-			ret = -errno;
-		}
-	}
-	npu_fsize_end(&fsize);
-	return ret;
-}
-
 static void log_line(struct log_transport *log, struct log_text *text, int ret, double start_us)
 {
 	log_add(text, " = %d", ret);
@@ -65,7 +44,7 @@ static void log_line(struct log_transport *log, struct log_text *text, int ret, 
 	log_add(text, " %.1f us\n", log_now_us() - start_us);
 	if (atomic_load_explicit(&log->ended, memory_order_relaxed))
 		return;
-	ret = log_write(log->fd, text->buf, text->len);
+	ret = npu_fsize_write(log->fd, text->buf, text->len);
 	if (ret && log->path && !atomic_exchange(&log->ended, true))
 		fprintf(stderr, "libnpu: NPU_LOG_FILE=%s: %s; the log ends here\n", log->path,
 			strerror(-ret));
