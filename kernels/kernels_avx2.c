@@ -1,10 +1,15 @@
 // SPDX-License-Identifier: MIT
 /*
- * AVX2: 16-bit multiply-adds. Both factors are widened to 16 bits, so that no sum can saturate: the
- * activations once per block, into the worker's scratch, the weights in registers.
+ * AVX2. Several rows are 16-bit multiply-adds: both factors are widened to 16 bits, so that no sum
+ * can saturate, the activations once per block, into the worker's scratch, the weights in
+ * registers. A part of K that stays in L1 is multiplied with all rows before the next one.
+ *
+ * One row is vpmaddubsw with the weights' absolute values, and the activations with the weights'
+ * signs: the sum of two products of at most 128 x 127 fits its 16 bits.
  */
 #if defined(__x86_64__)
 #include <immintrin.h>
+#include <stdbool.h>
 
 #include "kernels_avx2.h"
 #include "kernels_kq.h"
@@ -12,6 +17,7 @@
 #include "kernels_wk.h"
 
 #define MM_ROWS 6
+#define MM_K_BLOCK 256
 
 /* Rows r of the register tile: 8 channels, as two vectors of 4 channels x 2 partial sums. */
 #define EACH_ROW(f) f(0) f(1) f(2) f(3) f(4) f(5)
@@ -37,16 +43,22 @@
 				    first ? sum : _mm256_add_epi32(sum, _mm256_loadu_si256(at))); \
 	}
 
-/* acc[rows][64], 8 channels of it (0 if @first) += a[rows][lda] x w, @kb times four k. */
+/*
+ * acc[rows][64], 8 channels of it (0 if @first) += a[rows][lda] x w, @kb times four k. Meanwhile
+ * @kb times 32 bytes from @next on, unless NULL, are prefetched into L2.
+ */
 static inline __attribute__((always_inline)) void mm_rows(const int rows, const int16_t *a,
 							  size_t lda, const uint8_t *w, uint32_t kb,
-							  bool first, int32_t *acc)
+							  bool first, int32_t *acc,
+							  const uint8_t *next)
 {
 	__m256i w0, w1, sum;
 	uint32_t b;
 
 	EACH_ROW(DECLARE)
 	for (b = 0; b < kb; b++, w += 256) {
+		if (next)
+			_mm_prefetch(next + b * 32, _MM_HINT_T1);
 		w0 = _mm256_cvtepi8_epi16(_mm_loadu_si128((const __m128i *)w));
 		w1 = _mm256_cvtepi8_epi16(_mm_loadu_si128((const __m128i *)(w + 16)));
 		EACH_ROW(STEP)
@@ -54,83 +66,87 @@ static inline __attribute__((always_inline)) void mm_rows(const int rows, const 
 	EACH_ROW(OUT)
 }
 
-/* One row times a whole panel, 32 channels at a time in K blocks that stay in L1, so that the panel
- * is read from memory once and in order. */
-static void mm_row(const int8_t *a, const uint8_t *panel, uint32_t kb, int32_t *acc)
+/* acc[64] (0 if @first) += one row, without -128, times a panel, which is read once and in order. */
+static inline __attribute__((always_inline)) void
+mm_row(const int8_t *a, const uint8_t *panel, uint32_t kb, const bool first, int32_t *acc)
 {
-	__m256i sum[8], x;
-	uint32_t b0, b, end, half, i;
-	const uint8_t *w;
+	const __m256i ones = _mm256_set1_epi16(1);
+	__m256i *to = (__m256i *)acc, sum[8], x, w, pairs;
 	int32_t four;
+	uint32_t i;
 
-	_Static_assert(VNPU_PANEL_N == 64, "two halves of 32 channels");
-	for (i = 0; i < VNPU_PANEL_N; i++)
-		acc[i] = 0;
-	for (b0 = 0; b0 < kb; b0 = end) {
-		end = kb - b0 < 64 ? kb : b0 + 64;
-		for (half = 0; half < 2; half++) {
-			for (i = 0; i < 8; i++)
-				sum[i] = _mm256_setzero_si256();
-			w = panel + (size_t)b0 * 256 + half * 128;
-			for (b = b0; b < end; b++, w += 256) {
-				__builtin_memcpy(&four, a + 4 * b, 4);
-				x = _mm256_cvtepi8_epi16(_mm_set1_epi32(four));
+	_Static_assert(VNPU_PANEL_N == 64, "eight vectors of sums");
 #pragma GCC unroll 8
-				for (i = 0; i < 8; i++)
-					sum[i] = _mm256_add_epi32(
-						sum[i],
-						_mm256_madd_epi16(
-							x, _mm256_cvtepi8_epi16(_mm_loadu_si128((
-								   const __m128i *)(w + 16 * i)))));
-			}
-			for (i = 0; i < 4; i++) {
-				__m256i *y = (__m256i *)(acc + half * 32 + i * 8);
-
-				x = _mm256_permute4x64_epi64(
-					_mm256_hadd_epi32(sum[2 * i], sum[2 * i + 1]), 0xd8);
-				_mm256_storeu_si256(y, _mm256_add_epi32(_mm256_loadu_si256(y), x));
-			}
+	for (i = 0; i < 8; i++)
+		sum[i] = first ? _mm256_setzero_si256() : _mm256_loadu_si256(to + i);
+	for (; kb; kb--, a += 4, panel += 256) {
+		__builtin_memcpy(&four, a, 4);
+		x = _mm256_set1_epi32(four);
+#pragma GCC unroll 8
+		for (i = 0; i < 8; i++) {
+			w = _mm256_loadu_si256((const __m256i *)(panel + 32 * i));
+			pairs = _mm256_maddubs_epi16(_mm256_abs_epi8(w), _mm256_sign_epi8(x, w));
+			sum[i] = _mm256_add_epi32(sum[i], _mm256_madd_epi16(pairs, ones));
 		}
 	}
+#pragma GCC unroll 8
+	for (i = 0; i < 8; i++)
+		_mm256_storeu_si256(to + i, sum[i]);
 }
 
-static void mm_block(int rows, const int16_t *a, size_t lda, const uint8_t *panel, uint32_t kb,
-		     bool first, int32_t *acc)
+/* A part of K of a panel, 64 channels. @next: the part that is multiplied after it, or NULL. */
+static void mm_block(int rows, const int16_t *a, size_t lda, const uint8_t *w, uint32_t kb,
+		     bool first, int32_t *acc, const uint8_t *next)
 {
+	const uint32_t bytes = next ? kb * 32 : 0;
 	int n;
 
-	for (n = 0; n < VNPU_PANEL_N; n += 8) {
+#define CASE(n)                                              \
+	case n:                                              \
+		mm_rows(n, a, lda, w, kb, first, acc, next); \
+		break;
+	for (n = 0; n < VNPU_PANEL_N; n += 8, w += 32, acc += 8, next += bytes) {
 		switch (rows) {
-		case 1:
-			mm_rows(1, a, lda, panel + n * 4, kb, first, acc + n);
-			break;
-		case 2:
-			mm_rows(2, a, lda, panel + n * 4, kb, first, acc + n);
-			break;
-		case 3:
-			mm_rows(3, a, lda, panel + n * 4, kb, first, acc + n);
-			break;
-		case 4:
-			mm_rows(4, a, lda, panel + n * 4, kb, first, acc + n);
-			break;
-		case 5:
-			mm_rows(5, a, lda, panel + n * 4, kb, first, acc + n);
-			break;
-		default:
-			mm_rows(6, a, lda, panel + n * 4, kb, first, acc + n);
+			CASE(1)
+			CASE(2)
+			CASE(3)
+			CASE(4)
+			CASE(5)
+			CASE(6)
 		}
 	}
+#undef CASE
+}
+
+/*
+ * Splits a row in two without -128, whose sign vpsignb cannot change. Returns false, with nothing
+ * written, if it has none.
+ */
+static bool mm_split(int8_t *most, int8_t *rest, const int8_t *a, uint32_t bytes)
+{
+	if (!memchr(a, -128, bytes))
+		return false;
+	for (uint32_t i = 0; i < bytes; i++) {
+		most[i] = a[i] == -128 ? -127 : a[i];
+		rest[i] = a[i] == -128 ? -1 : 0;
+	}
+	return true;
 }
 
 /* One row: limited by memory bandwidth, so the weights are read in order. */
-static void mm_gemv(const struct fw_matmul_i8 *t)
+static void mm_gemv(const struct fw_matmul_i8 *t, int8_t *scratch)
 {
 	uint32_t kb = (t->k + 3) / 4, n0;
+	int8_t *rest = scratch + kb * 4;
+	const bool split = mm_split(scratch, rest, t->a, kb * 4);
+	const int8_t *a = split ? scratch : t->a;
 	const uint8_t *panel = t->w;
 	int32_t acc[VNPU_PANEL_N];
 
 	for (n0 = 0; n0 < t->n; n0 += VNPU_PANEL_N, panel += VNPU_PANEL_I8_BYTES(t->k)) {
-		mm_row(t->a, panel, kb, acc);
+		mm_row(a, panel, kb, true, acc);
+		if (split)
+			mm_row(rest, panel, kb, false, acc);
 		mm_store(t, 0, n0, acc, (const float *)(panel + (size_t)kb * 256 + 256));
 	}
 }
@@ -156,21 +172,24 @@ static void mm_group(const struct fw_matmul_i8 *t, uint32_t m0, uint32_t rows, u
 		     const int16_t *a, size_t ld, int32_t *acc)
 {
 	uint32_t bytes = (t->k + 3) / 4 * 4, k0, n0, m, r, now, k_block;
+	const uint32_t most = t->wk ? WK_K_BLOCK : MM_K_BLOCK;
 	const struct fw_wk_panel *wk = t->wk;
-	const uint8_t *w, *sums;
+	const uint8_t *panel, *w, *next, *sums;
 
 	for (n0 = 0; n0 < t->n; n0 += VNPU_PANEL_N) {
-		w = wk ? unpacked : t->w + n0 / VNPU_PANEL_N * VNPU_PANEL_I8_BYTES(t->k);
-		sums = wk ? wk_sums(wk, t->k) : w + bytes * 64ull;
+		panel = t->w + n0 / VNPU_PANEL_N * VNPU_PANEL_I8_BYTES(t->k);
+		sums = wk ? wk_sums(wk, t->k) : panel + bytes * 64ull;
 		for (k0 = 0; k0 < bytes; k0 += k_block) {
-			k_block = !wk || bytes - k0 < WK_K_BLOCK ? bytes - k0 : WK_K_BLOCK;
+			k_block = bytes - k0 < most ? bytes - k0 : most;
 			if (wk)
 				fw_wk_unpack_avx2(unpacked, wk, k0,
 						  t->k - k0 < k_block ? t->k - k0 : k_block);
-			for (m = 0; m < rows; m += now) {
+			w = wk ? unpacked : panel + k0 * 64ul;
+			next = wk ? NULL : w + k_block * 64ul;
+			for (m = 0; m < rows; m += now, next = NULL) {
 				now = rows - m < MM_ROWS ? rows - m : MM_ROWS;
-				mm_block(now, a + m * ld + k0, ld, w, k_block / 4, !k0,
-					 acc + m * VNPU_PANEL_N);
+				mm_block((int)now, a + m * ld + k0, ld, w, k_block / 4, !k0,
+					 acc + m * VNPU_PANEL_N, next);
 			}
 		}
 		for (r = 0; r < rows; r++)
@@ -191,7 +210,7 @@ static void kernel_matmul_i8(const struct fw_matmul_i8 *t, void *scratch)
 		if (t->wk)
 			fw_wk_row_avx2(t, scratch);
 		else
-			mm_gemv(t);
+			mm_gemv(t, scratch);
 		return;
 	}
 	/* At the largest k, half a register tile. */
@@ -226,7 +245,7 @@ static void qk_sums(const struct fw_qk_i8 *t, uint32_t m0, uint32_t m, uint32_t 
 		    const uint8_t *k, void *scratch, int32_t *acc)
 {
 	mm_block((int)now, (int16_t *)scratch + m * qk_ld(t), qk_ld(t), k, (t->head_dim + 3) / 4,
-		 true, acc);
+		 true, acc, NULL);
 }
 
 #define kernel_qk_i8 qk_i8
