@@ -28,22 +28,27 @@ static uint32_t kq_most(uint32_t groups)
 }
 
 /*
- * What to multiply by for the numbers u: themselves, or their levels as unsigned bytes, which are
- * in two parts of 7 bits if they have 8.
+ * Levels of 8 bits are multiplied as signed bytes, with the activations' signs, by the activations'
+ * absolute values.
  */
-KQ_INLINE __m256i kq_part(const struct vnpu_kq_form f, __m256i u, const uint32_t part)
+KQ_INLINE bool kq_signed(const struct vnpu_kq_form f)
 {
-	const __m128i most = _mm_set1_epi8(127);
+	return f.levels && kq_unsigned_bits(f) > 7;
+}
+
+/* What to multiply by for the numbers u: themselves or their levels, unsigned if !kq_signed(). */
+KQ_INLINE __m256i kq_factors(const struct vnpu_kq_form f, __m256i u)
+{
 	__m128i levels = _mm_loadu_si128((const __m128i *)vnpu_kq_levels[f.levels]);
 
 	if (!f.levels)
 		return u;
-	levels = _mm_add_epi8(levels, _mm_set1_epi8((char)kq_zero(f)));
-	levels = part ? _mm_subs_epu8(levels, most) : _mm_min_epu8(levels, most);
+	if (!kq_signed(f))
+		levels = _mm_add_epi8(levels, _mm_set1_epi8((char)kq_zero(f)));
 	return _mm256_shuffle_epi8(_mm256_broadcastsi128_si256(levels), u);
 }
 
-/* Quads whose sums of pairs fit 16 bits: 2^bits * 2^7 * 2 each. */
+/* Quads whose sums of pairs fit 16 bits: 2^bits * 2^7 * 2 each, 127 * 2^7 * 2 of signed levels. */
 KQ_INLINE uint32_t kq_fitting(const struct vnpu_kq_form f)
 {
 	const uint32_t bits = kq_unsigned_bits(f);
@@ -61,16 +66,22 @@ KQ_INLINE __m256i kq_both(__m256i pairs, uint32_t g)
 		     : _mm256_or_si256(_mm256_and_si256(pairs, low), _mm256_slli_epi32(pairs, 16));
 }
 
-/* s += a quad of the rows times @u; with @full, acc += s times the scale, and s = 0. */
-KQ_INLINE void kq_products(const uint32_t rows, const bool full, __m256i u, const int8_t *a,
-			   size_t lda, __m256i scale, __m256i s[KQ_ROWS], __m256i acc[KQ_ROWS])
+/* s += a quad of the rows times kq_factors(); with @full, acc += s times the scale, and s = 0. */
+KQ_INLINE void kq_products(const uint32_t rows, const struct vnpu_kq_form f, const bool full,
+			   __m256i factors, const int8_t *a, size_t lda, __m256i scale,
+			   __m256i s[KQ_ROWS], __m256i acc[KQ_ROWS])
 {
+	__m256i x;
 	int32_t four;
 
 #pragma GCC unroll 4
 	for (uint32_t r = 0; r < rows; r++) {
 		memcpy(&four, a + r * lda, 4);
-		s[r] = _mm256_add_epi16(s[r], _mm256_maddubs_epi16(u, _mm256_set1_epi32(four)));
+		x = _mm256_set1_epi32(four);
+		x = kq_signed(f)
+			    ? _mm256_maddubs_epi16(_mm256_abs_epi8(x), _mm256_sign_epi8(factors, x))
+			    : _mm256_maddubs_epi16(factors, x);
+		s[r] = _mm256_add_epi16(s[r], x);
 		if (!full)
 			continue;
 		acc[r] = _mm256_add_epi32(acc[r], _mm256_madd_epi16(s[r], scale));
@@ -78,40 +89,48 @@ KQ_INLINE void kq_products(const uint32_t rows, const bool full, __m256i u, cons
 	}
 }
 
-/* c[rows][64] += a block of a[rows][lda] x w. */
+/* How far ahead weights are prefetched, from memory into L2. */
+#define KQ_AHEAD 8192
+
+/*
+ * c[rows][64] += a block of a[rows][lda] x w. With @fetch, what comes KQ_AHEAD behind it is
+ * prefetched meanwhile, a line after the other.
+ */
 KQ_INLINE void kq_rows(const uint32_t rows, const struct vnpu_kq_form f, const struct kq_block *b,
 		       const int8_t *a, size_t lda, const int16_t *sum, uint32_t lds,
-		       float (*c)[VNPU_PANEL_N])
+		       const bool fetch, float (*c)[VNPU_PANEL_N])
 {
-	const uint32_t most = kq_fitting(f);
+	/* Bytes of a block for 32 k of 8 channels. */
+	const uint32_t part = vnpu_kq_block_bytes(f) / (f.block / 4u), most = kq_fitting(f);
 	__m256i acc[KQ_ROWS], s[KQ_ROWS], u, pairs, scale = _mm256_set1_epi16(1);
+	const uint8_t *numbers, *ahead = b->d + KQ_AHEAD;
 	struct kq_planes planes;
-	uint32_t n, unit, quad, r;
+	uint32_t n, unit, quad, r, i;
 
 	for (n = 0; n < VNPU_PANEL_N; n += 8) {
+		numbers = b->numbers + n * 4;
 #pragma GCC unroll 4
 		for (r = 0; r < rows; r++)
 			acc[r] = s[r] = _mm256_setzero_si256();
-		for (unit = 0; unit < f.block / 32u; unit++, a += 32) {
+		for (unit = 0; unit < f.block / 32u;
+		     unit++, a += 32, numbers += 256 * f.bits, ahead += part) {
+			for (i = 0; fetch && i < part; i += 64)
+				_mm_prefetch(ahead + i, _MM_HINT_T1);
 			if (f.block > 32)
 				pairs = kq_pairs(b->scale, f.group == 16 ? unit : unit / 2, n);
 #pragma GCC unroll 8
 			for (quad = 0; quad < 8; quad++) {
 				if (f.block > 32 && quad * 4 % f.group == 0)
 					scale = kq_both(pairs, f.group == 16 ? quad / 4 : unit);
-				u = kq_quad(&planes, b->numbers + unit * 256 * f.bits + n * 4,
-					    f.bits, quad);
-				kq_products(rows, quad % most == most - 1, kq_part(f, u, 0),
+				u = kq_quad(&planes, numbers, f.bits, quad);
+				kq_products(rows, f, quad % most == most - 1, kq_factors(f, u),
 					    a + quad * 4, lda, scale, s, acc);
-				if (kq_unsigned_bits(f) > 7)
-					kq_products(rows, true, kq_part(f, u, 1), a + quad * 4, lda,
-						    scale, s, acc);
 			}
 		}
 		a -= f.block;
 #pragma GCC unroll 4
 		for (r = 0; r < rows; r++)
-			kq_end(f, b, acc[r], sum + r * lds, n, c[r]);
+			kq_end(f, b, acc[r], !kq_signed(f), sum + r * lds, n, c[r]);
 	}
 }
 
@@ -123,11 +142,11 @@ KQ_INLINE void kq_all(const struct vnpu_kq_form f, const uint8_t *w, uint32_t m,
 	uint32_t r = 0;
 
 	for (; r + 4 <= m; r += 4)
-		kq_rows(4, f, &b, a + r * lda, lda, sum + r * lds, lds, s->c + r);
+		kq_rows(4, f, &b, a + r * lda, lda, sum + r * lds, lds, !r, s->c + r);
 	for (; r + 2 <= m; r += 2)
-		kq_rows(2, f, &b, a + r * lda, lda, sum + r * lds, lds, s->c + r);
+		kq_rows(2, f, &b, a + r * lda, lda, sum + r * lds, lds, !r, s->c + r);
 	if (r < m)
-		kq_rows(1, f, &b, a + r * lda, lda, sum + r * lds, lds, s->c + r);
+		kq_rows(1, f, &b, a + r * lda, lda, sum + r * lds, lds, !r, s->c + r);
 }
 
 #define KQ_TYPE(NAME, name, ...)                                                            \

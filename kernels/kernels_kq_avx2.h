@@ -5,6 +5,7 @@
 #define KERNELS_KQ_AVX2_H
 
 #include <immintrin.h>
+#include <stdbool.h>
 
 #include "kernels_kq.h"
 
@@ -76,16 +77,16 @@ KQ_INLINE __m256i kq_low(const int8_t *table, const uint32_t groups, const int16
 	return low;
 }
 
-/* Adds a block's integer sums @acc of 8 channels to c. */
+/* Adds a block's integer sums @acc of 8 channels to c; with @above, of numbers kq_zero() too large. */
 KQ_INLINE void kq_end(const struct vnpu_kq_form f, const struct kq_block *b, __m256i acc,
-		      const int16_t *sum, uint32_t n, float *c)
+		      const bool above, const int16_t *sum, uint32_t n, float *c)
 {
 	const uint32_t groups = f.block / f.group;
 	__m256 y = _mm256_load_ps(c + n);
 	__m256i low = groups > 1 ? kq_low(f.mins ? b->min : b->scale, groups, sum, n)
 				 : _mm256_set1_epi32(*sum);
 
-	if (!f.mins)
+	if (!f.mins && above)
 		acc = _mm256_sub_epi32(acc, _mm256_slli_epi32(low, (int)kq_zero_bits(f)));
 	y = _mm256_fmadd_ps(_mm256_cvtepi32_ps(acc), kq_f16(b->d, n), y);
 	if (f.mins)

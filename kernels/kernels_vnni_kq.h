@@ -77,7 +77,7 @@ KQ_INLINE void kq_row(const struct vnpu_kq_form f, const uint8_t *w, const int8_
 		}
 #pragma GCC unroll 2
 		for (uint32_t v = 0; v < 2; v++)
-			kq_end(f, &b, f.block == 32 ? s[v] : acc[v], sum, n + v * 8, c);
+			kq_end(f, &b, f.block == 32 ? s[v] : acc[v], true, sum, n + v * 8, c);
 	}
 }
 
