@@ -66,7 +66,7 @@ static inline __attribute__((always_inline)) void mm_rows(const int rows, const 
 	EACH_ROW(OUT)
 }
 
-/* acc[64] (0 if @first) += one row, without -128, times a panel, which is read once and in order. */
+/* acc[64] (0 if @first) += one row, without -128, times a panel, which is read once, in order. */
 static inline __attribute__((always_inline)) void
 mm_row(const int8_t *a, const uint8_t *panel, uint32_t kb, const bool first, int32_t *acc)
 {
