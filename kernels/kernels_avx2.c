@@ -177,7 +177,7 @@ static void mm_group(const struct fw_matmul_i8 *t, uint32_t m0, uint32_t rows, u
 	const uint8_t *panel, *w, *next, *sums;
 
 	for (n0 = 0; n0 < t->n; n0 += VNPU_PANEL_N) {
-		panel = t->w + n0 / VNPU_PANEL_N * VNPU_PANEL_I8_BYTES(t->k);
+		panel = wk ? NULL : t->w + n0 / VNPU_PANEL_N * VNPU_PANEL_I8_BYTES(t->k);
 		sums = wk ? wk_sums(wk, t->k) : panel + bytes * 64ull;
 		for (k0 = 0; k0 < bytes; k0 += k_block) {
 			k_block = bytes - k0 < most ? bytes - k0 : most;

@@ -9,6 +9,7 @@
 #include <immintrin.h>
 #include <stdbool.h>
 
+#include "kernels_avx2.h"
 #include "kernels_kq_avx2.h"
 
 #define KQ_ROWS 4 /* at a time */
@@ -89,11 +90,8 @@ KQ_INLINE void kq_products(const uint32_t rows, const struct vnpu_kq_form f, con
 	}
 }
 
-/* How far ahead weights are prefetched, from memory into L2. */
-#define KQ_AHEAD 8192
-
 /*
- * c[rows][64] += a block of a[rows][lda] x w. With @fetch, what comes KQ_AHEAD behind it is
+ * c[rows][64] += a block of a[rows][lda] x w. With @fetch, what comes FETCH_AHEAD behind it is
  * prefetched meanwhile, a line after the other.
  */
 KQ_INLINE void kq_rows(const uint32_t rows, const struct vnpu_kq_form f, const struct kq_block *b,
@@ -103,7 +101,7 @@ KQ_INLINE void kq_rows(const uint32_t rows, const struct vnpu_kq_form f, const s
 	/* Bytes of a block for 32 k of 8 channels. */
 	const uint32_t part = vnpu_kq_block_bytes(f) / (f.block / 4u), most = kq_fitting(f);
 	__m256i acc[KQ_ROWS], s[KQ_ROWS], u, pairs, scale = _mm256_set1_epi16(1);
-	const uint8_t *numbers, *ahead = b->d + KQ_AHEAD;
+	const uint8_t *numbers, *ahead = b->d + FETCH_AHEAD;
 	struct kq_planes planes;
 	uint32_t n, unit, quad, r, i;
 

@@ -77,7 +77,7 @@ KQ_INLINE __m256i kq_low(const int8_t *table, const uint32_t groups, const int16
 	return low;
 }
 
-/* Adds a block's sums @acc of 8 channels to c; with @above, of numbers kq_zero() too large. */
+/* Adds a block's sums @acc of 8 channels to c. @above: they are of numbers kq_zero() too large. */
 KQ_INLINE void kq_end(const struct vnpu_kq_form f, const struct kq_block *b, __m256i acc,
 		      const bool above, const int16_t *sum, uint32_t n, float *c)
 {

@@ -3,20 +3,19 @@
  * 4-bit weights with AVX2. The numbers 0..15 are the unsigned operand of vpmaddubsw: 32 k of one
  * channel make two sums of 16 products below 2^11 each, which fit 16 bits, so that one widening per
  * 32 k is enough. Weights are unpacked in registers, for up to four rows at a time, from the cache
- * for all rows but the first four. A panel is read in order but for the groups' channels, so what
- * follows is prefetched.
+ * for all rows but the first four. With these, what follows is prefetched.
  */
 #if defined(__x86_64__)
 #include <immintrin.h>
 #include <stdbool.h>
 
+#include "kernels_avx2.h"
 #include "kernels_kq_avx2.h"
 #include "kernels_w4_avx2.h"
 
 #define W4_INLINE static inline __attribute__((always_inline))
 
 #define W4_ROWS 4 /* at a time */
-#define W4_AHEAD 8192 /* how far ahead weights are prefetched, from memory into L2 */
 
 /* Bytes of a group for 32 k of 8 channels. */
 W4_INLINE size_t w4_part(uint32_t group)
@@ -55,7 +54,7 @@ W4_INLINE void w4_rows(const uint32_t rows, const int8_t *a, size_t lda, const i
 		       float (*c)[VNPU_PANEL_N])
 {
 	const __m256i words = _mm256_set1_epi16(1);
-	const uint8_t *ahead = w + W4_AHEAD, *at;
+	const uint8_t *ahead = w + FETCH_AHEAD, *at;
 	const size_t part = w4_part(group);
 	const int8_t *x, *end = a + group;
 	__m256i i[W4_ROWS], s[W4_ROWS];
@@ -92,7 +91,7 @@ W4_INLINE void w4f_rows(const uint32_t rows, const float *a, size_t lda, const u
 			uint32_t group, bool fetch, float (*c)[VNPU_PANEL_N])
 {
 	const __m256i mask = _mm256_set1_epi32(15), zero = _mm256_set1_epi32(W4_ZERO);
-	const uint8_t *ahead = w + W4_AHEAD, *at;
+	const uint8_t *ahead = w + FETCH_AHEAD, *at;
 	const size_t part = w4_part(group);
 	__m256 f[W4_ROWS], scale, y;
 	__m256i x, number;

@@ -8,17 +8,17 @@
  */
 #include <immintrin.h>
 
-/* How far ahead weights are prefetched, from memory into L2. */
-#define WK_ROW_AHEAD 8192
+#include "kernels_avx2.h"
 
 /*
  * acc[64] += a x w, with @groups times 8 k, few enough to stay in L1: 32 channels at a time, for
- * which there are registers. Meanwhile as much is prefetched, in order.
+ * which there are registers. Meanwhile as many bytes are prefetched, in
+ * order.
  */
 WK_INLINE void wk_gemv(const int bits, const int8_t *a, const uint8_t *w, size_t groups,
 		       int32_t *acc)
 {
-	const uint8_t *ahead = w + WK_ROW_AHEAD;
+	const uint8_t *ahead = w + FETCH_AHEAD;
 	__m256i c[4], x, u;
 	wk_vec planes[8];
 	int32_t four;
