@@ -375,15 +375,15 @@ static int learn_prompt(struct llm_drafter *d, struct llm_session *s, const int3
 
 int drafter_prompt(struct llm_drafter *d, struct llm_session *s, const int32_t *prompt, size_t n)
 {
-	int err = 0;
+	int err;
 
 	if (d->engine != s->engine)
 		return llm_fail(-EINVAL, "the drafter is of another engine");
 	d->answer.n = 0;
-	if (n)
-		err = learn_prompt(d, s, prompt, n);
-	/* A width's first pass counts: it finds its graph. */
-	return err ? err : llm_session_prepare_tree(s, d->o.width ? d->o.width : LLM_MAX_TREE);
+	/* Before the prompt: a width's first pass counts, so it must find its graph, and making
+	 * graphs leaves fewer weights in the caches for the first tokens. */
+	err = llm_session_prepare_tree(s, d->o.width ? d->o.width : LLM_MAX_TREE);
+	return !err && n ? learn_prompt(d, s, prompt, n) : err;
 }
 
 /* ---- answers ---- */

@@ -348,7 +348,7 @@ static int append(const struct history_store *s, int fd, const struct content *c
 	int err;
 
 	if ((c->end == c->size || !ftruncate(fd, (off_t)c->end)) &&
-	    write_answer(fd, ids, n, c->end) && !fdatasync(fd))
+	    write_answer(fd, ids, n, c->end))
 		return 0;
 	err = failed(s, "write it");
 	/* If this fails too, readers pass over what there is of the answer. */

@@ -16,6 +16,7 @@
  *
  * A writer that is killed or runs out of disk leaves either the answers before, or those with the
  * new one: an unfinished answer at the end of a file is passed over, and overwritten by the next.
+ * Appended answers are not synced: they outlive the writer, but maybe not a loss of power.
  * Any other damage, and answers of another vocabulary, are errors that name the file: -EINVAL. Such
  * a file is not changed, and since no answer is handed over before the whole file has been checked,
  * a caller can go on without it.
