@@ -4,7 +4,7 @@
 # From the root of the tree: tests/check-full.sh [unit] [thread] [deb] [kernels] [igt] [mass] [fuzz]     BUILD=DIR, VNPU_DATA=DIR
 # as in the Makefile.
 #
-#   unit      unit tests whose random loops are longer than in `make check`
+#   unit      unit tests whose random loops are longer than in `make check`, and perplexities of all types and caches
 #   thread    unit tests of what has threads, under TSan: the device, its queues, waits, schedulers
 #   deb       the Debian packages: what is in them, lintian, and the module's in a Debian 12 of its own (150 MB to fetch, once)
 #   kernels   no warning at W=1 and from sparse on 6.12; all of tests/vm/guest.sh and tracing.sh on Debian's newest 7.x, on the debug
@@ -24,7 +24,8 @@ export BUILD=${BUILD:-build}
 for group; do
 	case $group in
 	unit)
-		VNPU_DRAFTERS=20 run_cmocka "unit test_drafter, longer" "$BUILD/tests/test_drafter" ;;
+		VNPU_DRAFTERS=20 run_cmocka "unit test_drafter, longer" "$BUILD/tests/test_drafter"
+		FULL=1 run_script "cli perplexity, all" bash tests/cli/perplexity.sh ;;
 	thread)
 		threaded="test_threadpool test_polling test_expect test_fw_core test_fw_queue test_fw_session test_fw_matmul
 			test_npu_threads test_npu_device test_npu_faults test_npu_transport test_npu_isolation test_npu_trace

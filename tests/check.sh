@@ -13,6 +13,16 @@ export POCL_CACHE_DIR=${POCL_CACHE_DIR:-$(realpath -m "$BUILD")/pocl}
 mkdir -p "$POCL_CACHE_DIR"
 [ $# -gt 0 ] || set -- unit cli vm san arm kernels
 
+# san_half N: every second of the unit tests under ASan and UBSan, from the first (0) or the second (1).
+san_half() {
+	local t n at=0
+	for t in tests/unit/test_*.c; do
+		[ $((at++ % 2)) -eq "$1" ] || continue
+		n=$(basename "$t" .c)
+		run_cmocka "san $n" "$BUILD/san/tests/$n"
+	done
+}
+
 run_group() {
 	local t n
 	case $1 in
@@ -25,11 +35,15 @@ run_group() {
 		# The sim transport reserves whole address spaces; nothing of that is touched by accident.
 		export ASAN_OPTIONS=${ASAN_OPTIONS:-allocator_may_return_null=1} UBSAN_OPTIONS=${UBSAN_OPTIONS:-print_stacktrace=1}
 		export LSAN_OPTIONS=${LSAN_OPTIONS:-suppressions=$PWD/tests/lsan.supp:print_suppressions=0}
-		run_build "san build" make --no-print-directory -j2 SAN=1 CFLAGS="-O1 -g" san-tests || return
-		for t in tests/unit/test_*.c; do
-			n=$(basename "$t" .c)
-			run_cmocka "san $n" "$BUILD/san/tests/$n"
-		done ;;
+		run_build "san build" make --no-print-directory -j2 SAN=1 CFLAGS="-O1 -g1" san-tests || return
+		# Two at a time: they are the last, beside no guest, and most have one thread.
+		set -m
+		trap 'kill $(jobs -p); exit 1' TERM
+		for n in 0 1; do side "san $n" san_half "$n" & done
+		wait
+		trap - TERM
+		side_add "san 0"
+		side_add "san 1" ;;
 	cli)
 		for t in tests/cli/*.sh; do
 			run_script "cli $(basename "$t" .sh)" bash "$t"
@@ -63,24 +77,30 @@ for group; do
 	esac
 done
 
-# side NAME GROUP...: runs the groups, in a shell of its own; side_add NAME adds its counts.
-side() {
-	local name=$1 group
-	shift
+run_groups() {
+	local group
 	for group; do run_group "$group"; done
+}
+
+# side NAME COMMAND...: runs tests in a shell of their own, which the caller has made; side_add NAME adds its counts.
+side() {
+	local name=$1
+	shift
+	passed=0 failed=0 skipped=0 failures=() reasons=()
+	"$@"
 	counts_print >"$sides/$name"
 }
 
 side_add() {
-	. "$sides/$1" || { failed=$((failed + 1)) && failure "the $1 groups did not come to their end"; }
+	. "$sides/$1" || { failed=$((failed + 1)) && failure "the $1 tests did not come to their end"; }
 }
 
 # With job control, so that the tests do not ignore SIGINT. Who ends this script ends the sides.
 sides=$(mktemp -d)
 trap 'kill $(jobs -p) 2>/dev/null; rm -rf "$sides"' EXIT
 set -m
-side emulated "${emulated[@]}" &
-(renice -n 10 $BASHPID >"$sides/log" && side native "${native[@]}") &
+side emulated run_groups "${emulated[@]}" &
+(renice -n 10 $BASHPID >"$sides/log" && side native run_groups "${native[@]}") &
 wait
 side_add native
 side_add emulated
