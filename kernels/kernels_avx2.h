@@ -8,11 +8,24 @@
 #include "kernels.h"
 
 /*
- * How far ahead weights that few rows take are prefetched, from memory into L2. They are read 8 or
- * 32 channels at a time, parts of lines that are apart: Zen 3 does not prefetch that by itself, and
- * 4 to 16 KiB are alike on it.
+ * How far ahead weights that few rows take are prefetched. They are read 8 or 32 channels at a
+ * time, parts of lines that are apart: Zen 3 does not prefetch that by itself. It drops prefetches
+ * while as many lines as it can ask for are on their way, so each line is asked for twice: from
+ * memory into L2, and later into L1.
  */
-#define FETCH_AHEAD 8192
+#define FETCH_FAR 12288
+#define FETCH_NEAR 4096
+
+/* Asks for the lines that are that far behind @at's. */
+static inline __attribute__((always_inline)) void fetch_line(const uint8_t *at)
+{
+	_mm_prefetch(at + FETCH_FAR, _MM_HINT_T1);
+	_mm_prefetch(at + FETCH_NEAR, _MM_HINT_T0);
+}
+
+/* After x += a product of several rows. Else gcc adds up at the end, and runs out of registers for
+ * the products. */
+#define ADDED(x) __asm__("" : "+x"(x))
 
 /* Writes the results of row @m from its sums; @scale and @n0 are the panel's. */
 static inline void mm_store(const struct fw_matmul_i8 *t, uint32_t m, uint32_t n0,

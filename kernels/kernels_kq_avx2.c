@@ -83,6 +83,8 @@ KQ_INLINE void kq_products(const uint32_t rows, const struct vnpu_kq_form f, con
 			    ? _mm256_maddubs_epi16(_mm256_abs_epi8(x), _mm256_sign_epi8(factors, x))
 			    : _mm256_maddubs_epi16(factors, x);
 		s[r] = _mm256_add_epi16(s[r], x);
+		if (rows > 1 && kq_fitting(f) > 2)
+			ADDED(s[r]);
 		if (!full)
 			continue;
 		acc[r] = _mm256_add_epi32(acc[r], _mm256_madd_epi16(s[r], scale));
@@ -91,8 +93,8 @@ KQ_INLINE void kq_products(const uint32_t rows, const struct vnpu_kq_form f, con
 }
 
 /*
- * c[rows][64] += a block of a[rows][lda] x w. With @fetch, what comes FETCH_AHEAD behind it is
- * prefetched meanwhile, a line after the other.
+ * c[rows][64] += a block of a[rows][lda] x w. With @fetch, what comes behind it is prefetched
+ * meanwhile, a line after the other.
  */
 KQ_INLINE void kq_rows(const uint32_t rows, const struct vnpu_kq_form f, const struct kq_block *b,
 		       const int8_t *a, size_t lda, const int16_t *sum, uint32_t lds,
@@ -101,7 +103,7 @@ KQ_INLINE void kq_rows(const uint32_t rows, const struct vnpu_kq_form f, const s
 	/* Bytes of a block for 32 k of 8 channels. */
 	const uint32_t part = vnpu_kq_block_bytes(f) / (f.block / 4u), most = kq_fitting(f);
 	__m256i acc[KQ_ROWS], s[KQ_ROWS], u, pairs, scale = _mm256_set1_epi16(1);
-	const uint8_t *numbers, *ahead = b->d + FETCH_AHEAD;
+	const uint8_t *numbers, *at = b->d;
 	struct kq_planes planes;
 	uint32_t n, unit, quad, r, i;
 
@@ -111,9 +113,9 @@ KQ_INLINE void kq_rows(const uint32_t rows, const struct vnpu_kq_form f, const s
 		for (r = 0; r < rows; r++)
 			acc[r] = s[r] = _mm256_setzero_si256();
 		for (unit = 0; unit < f.block / 32u;
-		     unit++, a += 32, numbers += 256 * f.bits, ahead += part) {
+		     unit++, a += 32, numbers += 256 * f.bits, at += part) {
 			for (i = 0; fetch && i < part; i += 64)
-				_mm_prefetch(ahead + i, _MM_HINT_T1);
+				fetch_line(at + i);
 			if (f.block > 32)
 				pairs = kq_pairs(b->scale, f.group == 16 ? unit : unit / 2, n);
 #pragma GCC unroll 8

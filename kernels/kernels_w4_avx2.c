@@ -23,12 +23,12 @@ W4_INLINE size_t w4_part(uint32_t group)
 	return w4_group_bytes(group) / (group / 4);
 }
 
-/* Prefetches a part, of 132 to 144 bytes. */
+/* Prefetches what comes behind a part, of 132 to 144 bytes. */
 W4_INLINE void w4_fetch(const uint8_t *part)
 {
-	_mm_prefetch(part, _MM_HINT_T1);
-	_mm_prefetch(part + 64, _MM_HINT_T1);
-	_mm_prefetch(part + 128, _MM_HINT_T1);
+	fetch_line(part);
+	fetch_line(part + 64);
+	fetch_line(part + 128);
 }
 
 /* s += 8 k of the rows times the numbers of 8 channels. */
@@ -43,8 +43,12 @@ W4_INLINE void w4_products(const uint32_t rows, __m256i numbers, const int8_t *a
 	for (uint32_t r = 0; r < rows; r++) {
 		memcpy(&four, a + r * lda, 4);
 		s[r] = _mm256_add_epi16(s[r], _mm256_maddubs_epi16(low, _mm256_set1_epi32(four)));
+		if (rows > 1)
+			ADDED(s[r]);
 		memcpy(&four, a + r * lda + 4, 4);
 		s[r] = _mm256_add_epi16(s[r], _mm256_maddubs_epi16(high, _mm256_set1_epi32(four)));
+		if (rows > 1)
+			ADDED(s[r]);
 	}
 }
 
@@ -54,7 +58,7 @@ W4_INLINE void w4_rows(const uint32_t rows, const int8_t *a, size_t lda, const i
 		       float (*c)[VNPU_PANEL_N])
 {
 	const __m256i words = _mm256_set1_epi16(1);
-	const uint8_t *ahead = w + FETCH_AHEAD, *at;
+	const uint8_t *read = w, *at;
 	const size_t part = w4_part(group);
 	const int8_t *x, *end = a + group;
 	__m256i i[W4_ROWS], s[W4_ROWS];
@@ -64,9 +68,9 @@ W4_INLINE void w4_rows(const uint32_t rows, const int8_t *a, size_t lda, const i
 #pragma GCC unroll 4
 		for (r = 0; r < rows; r++)
 			i[r] = _mm256_set1_epi32(sum[r * lds] * -W4_ZERO);
-		for (x = a, at = w + n * 4; x < end; x += 32, at += 1024, ahead += part) {
+		for (x = a, at = w + n * 4; x < end; x += 32, at += 1024, read += part) {
 			if (fetch)
-				w4_fetch(ahead);
+				w4_fetch(read);
 #pragma GCC unroll 4
 			for (r = 0; r < rows; r++)
 				s[r] = _mm256_setzero_si256();
@@ -91,7 +95,7 @@ W4_INLINE void w4f_rows(const uint32_t rows, const float *a, size_t lda, const u
 			uint32_t group, bool fetch, float (*c)[VNPU_PANEL_N])
 {
 	const __m256i mask = _mm256_set1_epi32(15), zero = _mm256_set1_epi32(W4_ZERO);
-	const uint8_t *ahead = w + FETCH_AHEAD, *at;
+	const uint8_t *read = w, *at;
 	const size_t part = w4_part(group);
 	__m256 f[W4_ROWS], scale, y;
 	__m256i x, number;
@@ -104,8 +108,8 @@ W4_INLINE void w4f_rows(const uint32_t rows, const float *a, size_t lda, const u
 			f[r] = _mm256_loadu_ps(c[r] + n);
 		for (k = 0, at = w + n * 4; k < group; k += 8, at += 256) {
 			if (fetch && k % 32 == 0) {
-				w4_fetch(ahead);
-				ahead += part;
+				w4_fetch(read);
+				read += part;
 			}
 			x = *(const __m256i_u *)at;
 #pragma GCC unroll 8

@@ -12,13 +12,12 @@
 
 /*
  * acc[64] += a x w, with @groups times 8 k, few enough to stay in L1: 32 channels at a time, for
- * which there are registers. Meanwhile as many bytes are prefetched, in
- * order.
+ * which there are registers. Meanwhile as many bytes are prefetched, in order.
  */
 WK_INLINE void wk_gemv(const int bits, const int8_t *a, const uint8_t *w, size_t groups,
 		       int32_t *acc)
 {
-	const uint8_t *ahead = w + FETCH_AHEAD;
+	const uint8_t *read = w;
 	__m256i c[4], x, u;
 	wk_vec planes[8];
 	int32_t four;
@@ -29,10 +28,10 @@ WK_INLINE void wk_gemv(const int bits, const int8_t *a, const uint8_t *w, size_t
 #pragma GCC unroll 4
 		for (v = 0; v < 4; v++)
 			c[v] = _mm256_loadu_si256((const __m256i *)(acc + v * 16 + half * 8));
-		for (g = 0; g < groups; g++, ahead += bits * 32) {
+		for (g = 0; g < groups; g++, read += bits * 32) {
 #pragma GCC unroll 4
 			for (line = 0; line < bits * 32; line += 64)
-				_mm_prefetch(ahead + line, _MM_HINT_T1);
+				fetch_line(read + line);
 			wk_planes(planes, w + g * bits * 64, bits, half * 32);
 #pragma GCC unroll 8
 			for (line = 0; line < 8; line++) {
