@@ -423,7 +423,9 @@ int history_append(const struct history_store *store, const int32_t *ids, size_t
 		err = append(store, fd, &c, ids, n);
 	else if (!err)
 		err = replace(store, &c, ids, n);
-	close(fd);
+	/* Some file systems tell only now that they had no room. */
+	if (close(fd) && !err)
+		err = failed(store, "write it");
 	free(c.bytes);
 	return err;
 }
