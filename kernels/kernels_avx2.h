@@ -23,8 +23,8 @@ static inline __attribute__((always_inline)) void fetch_line(const uint8_t *at)
 	_mm_prefetch(at + FETCH_NEAR, _MM_HINT_T0);
 }
 
-/* After x += a product of several rows. Else gcc adds up at the end, and runs out of registers for
- * the products. */
+/* For use after x += a product, where several rows have sums of more than two: gcc would keep the
+ * products and add them up at the end, and has not enough registers for them. */
 #define ADDED(x) __asm__("" : "+x"(x))
 
 /* Writes the results of row @m from its sums; @scale and @n0 are the panel's. */
