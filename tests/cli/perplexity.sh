@@ -1,8 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
 # llm-perplexity. On the embedded model: windows, formats, W8A8 near F32. With VNPU_DATA, over the whole held-out text:
-# the figures of a float64 reference (F32 file) and of llama-perplexity (quantised files): some of them, a minute on two
-# idle cores, or with FULL=1 all.
+# the figures of a float64 reference (F32 file) and of llama-perplexity (quantised files): some, or with FULL=1 all of them.
 set -u
 . tests/cli/common.bash
 
