@@ -69,33 +69,34 @@ static bool may_be_cache(const char *path)
 	return n >= 0 && !memcmp(magic, "GGUF", (size_t)n);
 }
 
-static bool is_of(const struct panels_cache *c, const struct gguf_file *file, const char *source,
-		  size_t bytes)
+static bool says(const struct gguf_file *file, const char *key, const char *want)
 {
-	const char *weights;
-	size_t n;
+	const char *value;
+	size_t bytes;
 
-	return bytes == strlen(c->source) && !memcmp(source, c->source, bytes) &&
-	       !gguf_string(file, "vnpu.weights", &weights, &n) && n == strlen(c->weights) &&
-	       !memcmp(weights, c->weights, n);
+	return !gguf_string(file, key, &value, &bytes) && bytes == strlen(want) &&
+	       !memcmp(value, want, bytes);
+}
+
+static bool is_of(const struct panels_cache *c, const struct gguf_file *file)
+{
+	return says(file, LLM_PANELS_SOURCE, c->source) && says(file, "vnpu.weights", c->weights);
 }
 
 /* Uses the panels of an open file, or does without. 0, or -ENOMEM with the error line. */
 static int use(struct panels_cache *c, struct llm_model *model, struct gguf_file *file)
 {
-	const char *source;
 	char line[256];
-	size_t bytes;
 	int err = -EINVAL;
 
-	if (!panels_file_is_cache(file, &source, &bytes)) {
+	if (!panels_file_is_cache(file)) {
 		snprintf(line, sizeof(line), "%s: is no cache of panels: give it another name",
 			 c->path);
 		cannot(c, line);
 		gguf_close(file);
 		return 0;
 	}
-	if (is_of(c, file, source, bytes))
+	if (is_of(c, file))
 		err = llm_model_use_panels(model, file, c->path);
 	if (err) {
 		gguf_close(file);

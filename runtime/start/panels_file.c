@@ -66,9 +66,20 @@ int panels_file_source(const struct gguf_file *model, const char *path,
 	return 0;
 }
 
-bool panels_file_is_cache(const struct gguf_file *file, const char **source, size_t *bytes)
+static bool has_string(const struct gguf_file *file, const char *key)
 {
-	return !gguf_string(file, LLM_PANELS_SOURCE, source, bytes);
+	const char *value;
+	size_t bytes;
+
+	return !gguf_string(file, key, &value, &bytes);
+}
+
+bool panels_file_is_cache(const struct gguf_file *file)
+{
+	uint64_t version;
+
+	return !has_string(file, "general.architecture") &&
+	       (has_string(file, LLM_PANELS_SOURCE) || !gguf_u64(file, "vnpu.panels", &version));
 }
 
 /* A matrix; @matrix -1: the output matrix. */

@@ -15,8 +15,8 @@
  */
 int panels_file_source(const struct gguf_file *model, const char *path,
 		       char source[PANELS_SOURCE_BYTES]);
-/* The source that a cache names. False: the file is no cache. */
-bool panels_file_is_cache(const struct gguf_file *file, const char **source, size_t *bytes);
+/* Whether a file is a cache, perhaps a damaged one: it has panels or their source, and no model. */
+bool panels_file_is_cache(const struct gguf_file *file);
 
 struct panels_file {
 	const char *path;

@@ -34,14 +34,12 @@ struct folder {
 static bool is_cache(const char *path)
 {
 	struct gguf_file *file;
-	const char *source;
 	char line[256];
-	size_t bytes;
 	bool is;
 
 	if (gguf_open(path, &file, line, sizeof(line)))
 		return false;
-	is = panels_file_is_cache(file, &source, &bytes);
+	is = panels_file_is_cache(file);
 	gguf_close(file);
 	return is;
 }
