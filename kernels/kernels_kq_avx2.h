@@ -56,6 +56,35 @@ KQ_INLINE __m256i kq_quad(struct kq_planes *p, const uint8_t *numbers, const uin
 	return u;
 }
 
+/*
+ * Levels of 8 bits are multiplied as signed bytes, with the activations' signs, by the activations'
+ * absolute values.
+ */
+KQ_INLINE bool kq_signed(const struct vnpu_kq_form f)
+{
+	return f.levels && kq_unsigned_bits(f) > 7;
+}
+
+/* What to multiply by for the numbers u: themselves or their levels, unsigned if !kq_signed(). */
+KQ_INLINE __m256i kq_factors(const struct vnpu_kq_form f, __m256i u)
+{
+	__m128i levels = _mm_loadu_si128((const __m128i *)vnpu_kq_levels[f.levels]);
+
+	if (!f.levels)
+		return u;
+	if (!kq_signed(f))
+		levels = _mm_add_epi8(levels, _mm_set1_epi8((char)kq_zero(f)));
+	return _mm256_shuffle_epi8(_mm256_broadcastsi128_si256(levels), u);
+}
+
+/* Quads whose sums of pairs fit 16 bits: 2^bits * 2^7 * 2 each, 127 * 2^7 * 2 of signed levels. */
+KQ_INLINE uint32_t kq_fitting(const struct vnpu_kq_form f)
+{
+	const uint32_t bits = kq_unsigned_bits(f);
+
+	return bits > 6 ? 1 : bits > 5 ? 2 : bits > 4 || f.group == 16 ? 4 : 8;
+}
+
 /* Two groups' integer scales or minima of 8 channels, as pairs of 16 bits. */
 KQ_INLINE __m256i kq_pairs(const int8_t *table, uint32_t pair, uint32_t n)
 {
@@ -63,35 +92,69 @@ KQ_INLINE __m256i kq_pairs(const int8_t *table, uint32_t pair, uint32_t n)
 		_mm_loadu_si128((const __m128i *)(table + (pair * 64 + n) * 2)));
 }
 
-/* The sum over a block's groups of integer scales or minima times the activations' sums. */
-KQ_INLINE __m256i kq_low(const int8_t *table, const uint32_t groups, const int16_t *sum, uint32_t n)
+/* One of the groups' in both halves of the pairs. */
+KQ_INLINE __m256i kq_both(__m256i pairs, uint32_t g)
 {
+	const __m256i low = _mm256_set1_epi32(0xffff);
+
+	return g % 2 ? _mm256_or_si256(_mm256_andnot_si256(low, pairs),
+				       _mm256_srli_epi32(pairs, 16))
+		     : _mm256_or_si256(_mm256_and_si256(pairs, low), _mm256_slli_epi32(pairs, 16));
+}
+
+/* What makes results of a block's sums of 8 channels. */
+struct kq_scales {
+	__m256 d, dmin;
+	__m256i low[KQ_MAX_GROUPS / 2]; /* of two groups each: what their activations count */
+};
+
+KQ_INLINE struct kq_scales kq_scales(const struct vnpu_kq_form f, const struct kq_block *b,
+				     uint32_t n)
+{
+	const uint32_t pairs = f.block / f.group / 2u;
+	struct kq_scales s = { .d = kq_f16(b->d, n) };
+
+	if (f.mins)
+		s.dmin = kq_f16(b->dmin, n);
+#pragma GCC unroll 8
+	for (uint32_t pair = 0; pair < pairs; pair++)
+		s.low[pair] = kq_pairs(f.mins ? b->min : b->scale, pair, n);
+	return s;
+}
+
+/* The sum over a block's groups of integer scales or minima times the activations' sums. */
+KQ_INLINE __m256i kq_low(const struct vnpu_kq_form f, const struct kq_scales *s, const int16_t *sum)
+{
+	const uint32_t pairs = f.block / f.group / 2u;
 	__m256i low = _mm256_setzero_si256();
 	int32_t two;
 
-	for (uint32_t pair = 0; pair < groups / 2; pair++) {
+	if (!pairs)
+		return _mm256_set1_epi32(*sum);
+#pragma GCC unroll 8
+	for (uint32_t pair = 0; pair < pairs; pair++) {
 		memcpy(&two, sum + pair * 2, 4);
-		low = _mm256_add_epi32(
-			low, _mm256_madd_epi16(kq_pairs(table, pair, n), _mm256_set1_epi32(two)));
+		low = _mm256_add_epi32(low,
+				       _mm256_madd_epi16(s->low[pair], _mm256_set1_epi32(two)));
 	}
 	return low;
 }
 
-/* Adds a block's sums @acc of 8 channels to c. @above: they are of numbers kq_zero() too large. */
-KQ_INLINE void kq_end(const struct vnpu_kq_form f, const struct kq_block *b, __m256i acc,
-		      const bool above, const int16_t *sum, uint32_t n, float *c)
+/*
+ * Adds a block's sums @acc of 8 channels to c. @low: kq_low(). @above: the sums are of numbers
+ * kq_zero() too large.
+ */
+KQ_INLINE void kq_end(const struct vnpu_kq_form f, const struct kq_scales *s, __m256i acc,
+		      const bool above, __m256i low, float *c)
 {
-	const uint32_t groups = f.block / f.group;
-	__m256 y = _mm256_load_ps(c + n);
-	__m256i low = groups > 1 ? kq_low(f.mins ? b->min : b->scale, groups, sum, n)
-				 : _mm256_set1_epi32(*sum);
+	__m256 y = _mm256_load_ps(c);
 
 	if (!f.mins && above)
 		acc = _mm256_sub_epi32(acc, _mm256_slli_epi32(low, (int)kq_zero_bits(f)));
-	y = _mm256_fmadd_ps(_mm256_cvtepi32_ps(acc), kq_f16(b->d, n), y);
+	y = _mm256_fmadd_ps(_mm256_cvtepi32_ps(acc), s->d, y);
 	if (f.mins)
-		y = _mm256_fnmadd_ps(_mm256_cvtepi32_ps(low), kq_f16(b->dmin, n), y);
-	_mm256_store_ps(c + n, y);
+		y = _mm256_fnmadd_ps(_mm256_cvtepi32_ps(low), s->dmin, y);
+	_mm256_store_ps(c, y);
 }
 
 /* Sums of the activations of each group of @k of a row. */

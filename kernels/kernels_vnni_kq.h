@@ -76,8 +76,12 @@ KQ_INLINE void kq_row(const struct vnpu_kq_form f, const uint8_t *w, const int8_
 			}
 		}
 #pragma GCC unroll 2
-		for (uint32_t v = 0; v < 2; v++)
-			kq_end(f, &b, f.block == 32 ? s[v] : acc[v], true, sum, n + v * 8, c);
+		for (uint32_t v = 0; v < 2; v++) {
+			const struct kq_scales scales = kq_scales(f, &b, n + v * 8);
+
+			kq_end(f, &scales, f.block == 32 ? s[v] : acc[v], true,
+			       kq_low(f, &scales, sum), c + n + v * 8);
+		}
 	}
 }
 

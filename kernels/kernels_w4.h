@@ -34,6 +34,7 @@ static inline uint32_t w4_channels(const struct fw_matmul_w4 *t, uint32_t n0)
 
 void fw_matmul_w4_avx2(const struct fw_matmul_w4 *t, void *scratch);
 void fw_matmul_w4f_avx2(const struct fw_matmul_w4 *t, void *scratch);
+void fw_matmul_w4_many_avx2(const struct fw_matmul_w4 *t, void *scratch);
 void fw_matmul_w4_avx512(const struct fw_matmul_w4 *t, void *scratch);
 void fw_matmul_w4_amx(const struct fw_matmul_w4 *t, void *scratch);
 void fw_matmul_w4f_avx512(const struct fw_matmul_w4 *t, void *scratch);

@@ -178,18 +178,18 @@ static void w4_block(const struct fw_matmul_w4 *t, uint32_t m0, uint32_t rows, c
 
 void fw_matmul_w4_avx2(const struct fw_matmul_w4 *t, void *scratch)
 {
+	_Static_assert(W4_ROWS * VNPU_MAX_K_I8 / 32 * sizeof(int16_t) <= FW_SCRATCH_BYTES,
+		       "a few rows' sums fit");
 	const uint32_t groups = t->k / t->group;
-	const uint32_t most = (uint32_t)(FW_SCRATCH_BYTES / sizeof(int16_t) / groups);
-	const int8_t *a = t->a;
 	int16_t *sum = scratch;
-	uint32_t rows, r;
 
-	for (uint32_t m = 0; m < t->m; m += rows, a += rows * t->lda) {
-		rows = t->m - m < most ? t->m - m : most;
-		for (r = 0; r < rows; r++)
-			kq_sums(sum + r * groups, a + r * t->lda, t->k, t->group);
-		w4_block(t, m, rows, sum);
+	if (t->m > W4_ROWS) {
+		fw_matmul_w4_many_avx2(t, scratch);
+		return;
 	}
+	for (uint32_t r = 0; r < t->m; r++)
+		kq_sums(sum + r * groups, (const int8_t *)t->a + r * t->lda, t->k, t->group);
+	w4_block(t, 0, t->m, sum);
 }
 
 void fw_matmul_w4f_avx2(const struct fw_matmul_w4 *t, void *scratch)

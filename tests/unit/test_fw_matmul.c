@@ -278,6 +278,9 @@ static void matmul_of_4_bits_is_the_same_on_every_isa_and_keeps_its_bound(void *
 		w4_check(1 + rng_below(i % 8 ? 40 : 150), 1 + rng_below(i % 4 ? 70 : 200),
 			 group * (1 + rng_below(i % 4 ? 6 : 20)), group, i % 5 == 1, false);
 	}
+	/* More panels than a kernel takes at a time. */
+	for (group = 32; group <= 128; group *= 2)
+		w4_check(33 + rng_below(30), 64 * 9 + rng_below(64), 384, group, false, false);
 }
 
 static void matmul_of_4_bits_propagates_nan_and_infinite_scales(void **state)
