@@ -151,7 +151,7 @@ static void mm_gemv(const struct fw_matmul_i8 *t, int8_t *scratch)
 	}
 }
 
-/* Copies @rows rows, widened to 16 bits. */
+/* Copies @rows rows, widened to 16 bits, padded with zeros to a multiple of 4. */
 static void mm_widen(int16_t *dst, size_t ldd, const int8_t *src, size_t lds, uint32_t rows,
 		     uint32_t n)
 {
@@ -164,28 +164,27 @@ static void mm_widen(int16_t *dst, size_t ldd, const int8_t *src, size_t lds, ui
 				_mm256_cvtepi8_epi16(_mm_loadu_si128((const __m128i *)(src + i))));
 		for (; i < n; i++)
 			dst[i] = src[i];
+		for (; i % 4; i++)
+			dst[i] = 0;
 	}
 }
 
-/* Rows m0.., @rows of them; @a has 16-bit copies of them, @ld apart. */
-static void mm_group(const struct fw_matmul_i8 *t, uint32_t m0, uint32_t rows, uint8_t *unpacked,
-		     const int16_t *a, size_t ld, int32_t *acc)
+/* Rows m0.., @rows of them; @a has 16-bit copies of them, @ld apart. Panels are of bytes. */
+static void mm_group(const struct fw_matmul_i8 *t, uint32_t m0, uint32_t rows, const int16_t *a,
+		     size_t ld, int32_t *acc)
 {
 	uint32_t bytes = (t->k + 3) / 4 * 4, k0, n0, m, r, now, k_block;
-	const uint32_t most = t->wk ? WK_K_BLOCK : MM_K_BLOCK;
-	const struct fw_wk_panel *wk = t->wk;
 	const uint8_t *panel, *w, *next, *sums;
 
 	for (n0 = 0; n0 < t->n; n0 += VNPU_PANEL_N) {
-		panel = wk ? NULL : t->w + n0 / VNPU_PANEL_N * VNPU_PANEL_I8_BYTES(t->k);
-		sums = wk ? wk_sums(wk, t->k) : panel + bytes * 64ull;
+		const size_t i = n0 / VNPU_PANEL_N;
+
+		panel = t->wk ? t->wk[i].w : t->w + i * VNPU_PANEL_I8_BYTES(t->k);
+		sums = t->wk ? wk_sums(t->wk + i, t->k) : panel + bytes * 64ull;
 		for (k0 = 0; k0 < bytes; k0 += k_block) {
-			k_block = bytes - k0 < most ? bytes - k0 : most;
-			if (wk)
-				fw_wk_unpack_avx2(unpacked, wk, k0,
-						  t->k - k0 < k_block ? t->k - k0 : k_block);
-			w = wk ? unpacked : panel + k0 * 64ul;
-			next = wk ? NULL : w + k_block * 64ul;
+			k_block = bytes - k0 < MM_K_BLOCK ? bytes - k0 : MM_K_BLOCK;
+			w = panel + k0 * 64ul;
+			next = w + k_block * 64ul;
 			for (m = 0; m < rows; m += now, next = NULL) {
 				now = rows - m < MM_ROWS ? rows - m : MM_ROWS;
 				mm_block((int)now, a + m * ld + k0, ld, w, k_block / 4, !k0,
@@ -195,33 +194,61 @@ static void mm_group(const struct fw_matmul_i8 *t, uint32_t m0, uint32_t rows, u
 		for (r = 0; r < rows; r++)
 			mm_store(t, m0 + r, n0, acc + r * VNPU_PANEL_N,
 				 (const float *)(sums + 256));
-		wk = wk ? wk + 1 : NULL;
+	}
+}
+
+/* Several rows of panels of bytes. */
+static void mm_rows_wide(const struct fw_matmul_i8 *t, void *scratch)
+{
+	uint32_t kb = (t->k + 3) / 4, m0, rows, fit;
+	/* An odd number of cache lines, so that a tile's rows are in different cache sets. */
+	size_t ld = ((kb * 4 + 31) / 32 | 1) * 32;
+	int16_t *a = scratch;
+
+	/* At the largest k, half a register tile. */
+	fit = FW_SCRATCH_BYTES / (2 * ld + VNPU_PANEL_N * sizeof(int32_t));
+	if (fit > MM_ROWS)
+		fit = fit / MM_ROWS * MM_ROWS;
+	for (m0 = 0; m0 < t->m; m0 += rows) {
+		rows = t->m - m0 < fit ? t->m - m0 : fit;
+		mm_widen(a, ld, t->a + m0 * t->lda, t->lda, rows, t->k);
+		mm_group(t, m0, rows, a, ld, (int32_t *)(a + fit * ld));
+	}
+}
+
+/* Several rows of MATMUL_WK: panels that follow each other and are of 8 bits, or not. */
+static void mm_rows_wk(const struct fw_matmul_i8 *t, void *scratch)
+{
+	const uint32_t panels = (t->n + VNPU_PANEL_N - 1) / VNPU_PANEL_N;
+	uint32_t first, end;
+
+	for (first = 0; first < panels; first = end) {
+		struct fw_matmul_i8 part = *t;
+		const bool bytes = t->wk[first].bits == 8;
+
+		for (end = first + 1; end < panels && (t->wk[end].bits == 8) == bytes; end++)
+			;
+		part.n = (end < panels ? end * VNPU_PANEL_N : t->n) - first * VNPU_PANEL_N;
+		part.c += first * VNPU_PANEL_N;
+		part.bias = t->bias ? t->bias + first * VNPU_PANEL_N : NULL;
+		part.wk += first;
+		if (bytes)
+			mm_rows_wide(&part, scratch);
+		else
+			fw_wk_many_avx2(&part, scratch);
 	}
 }
 
 static void kernel_matmul_i8(const struct fw_matmul_i8 *t, void *scratch)
 {
-	uint32_t kb = (t->k + 3) / 4, m0, rows, fit;
-	/* An odd number of cache lines, so that a tile's rows are in different cache sets. */
-	size_t ld = ((kb * 4 + 31) / 32 | 1) * 32;
-	int16_t *a = (int16_t *)((uint8_t *)scratch + FW_UNPACK_BYTES);
-
-	if (t->m == 1) {
-		if (t->wk)
-			fw_wk_row_avx2(t, scratch);
-		else
-			mm_gemv(t, scratch);
-		return;
-	}
-	/* At the largest k, half a register tile. */
-	fit = (FW_SCRATCH_BYTES - FW_UNPACK_BYTES) / (2 * ld + VNPU_PANEL_N * sizeof(int32_t));
-	if (fit > MM_ROWS)
-		fit = fit / MM_ROWS * MM_ROWS;
-	for (m0 = 0; m0 < t->m; m0 += rows) {
-		rows = t->m - m0 < fit ? t->m - m0 : fit;
-		mm_widen(a, ld, t->a + m0 * t->lda, t->lda, rows, kb * 4);
-		mm_group(t, m0, rows, scratch, a, ld, (int32_t *)(a + fit * ld));
-	}
+	if (t->m > 1 && t->wk)
+		mm_rows_wk(t, scratch);
+	else if (t->m > 1)
+		mm_rows_wide(t, scratch);
+	else if (t->wk)
+		fw_wk_row_avx2(t, scratch);
+	else
+		mm_gemv(t, scratch);
 }
 
 #define QK_ROWS 192

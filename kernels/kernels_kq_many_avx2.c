@@ -49,21 +49,17 @@ KQ_INLINE struct kq_weights kq_weights(const struct vnpu_kq_form f, const struct
 KQ_INLINE __m256i kq_products(const struct vnpu_kq_form f, const struct kq_weights *w,
 			      const __m256i *x, const __m256i *absolute)
 {
-	const uint32_t most = kq_fitting(f);
-	__m256i s, acc, product;
+	__m256i acc, product;
 
+	if (!kq_signed(f))
+		return spread_products(w->factors, x, kq_fitting(f), w->scale[0],
+				       w->scale[f.group == 16]);
 #pragma GCC unroll 8
 	for (uint32_t quad = 0; quad < 8; quad++) {
-		product =
-			kq_signed(f)
-				? _mm256_maddubs_epi16(absolute[quad],
-						       _mm256_sign_epi8(w->factors[quad], x[quad]))
-				: _mm256_maddubs_epi16(w->factors[quad], x[quad]);
-		s = quad % most ? _mm256_add_epi16(s, product) : product;
-		if (quad % most < most - 1)
-			continue;
-		product = _mm256_madd_epi16(s, w->scale[f.group == 16 ? quad / 4 : 0]);
-		acc = quad < most ? product : _mm256_add_epi32(acc, product);
+		product = _mm256_maddubs_epi16(absolute[quad],
+					       _mm256_sign_epi8(w->factors[quad], x[quad]));
+		product = _mm256_madd_epi16(product, w->scale[f.group == 16 && quad > 3]);
+		acc = quad ? _mm256_add_epi32(acc, product) : product;
 	}
 	return acc;
 }

@@ -45,4 +45,27 @@ static inline void spread(spread_unit *to, const int8_t *a, size_t lda, uint32_t
 	}
 }
 
+/*
+ * 32 k of a row, spread, times the unsigned factors of 8 channels: of the first four quads times
+ * @scale0, of the others times @scale1. Sums of the pairs of @most quads fit 16 bits.
+ */
+static inline __attribute__((always_inline)) __m256i spread_products(const __m256i factors[8],
+								     const __m256i *x,
+								     const uint32_t most,
+								     __m256i scale0, __m256i scale1)
+{
+	__m256i s, acc, product;
+
+#pragma GCC unroll 8
+	for (uint32_t quad = 0; quad < 8; quad++) {
+		product = _mm256_maddubs_epi16(factors[quad], x[quad]);
+		s = quad % most ? _mm256_add_epi16(s, product) : product;
+		if (quad % most < most - 1)
+			continue;
+		product = _mm256_madd_epi16(s, quad < 4 ? scale0 : scale1);
+		acc = quad < most ? product : _mm256_add_epi32(acc, product);
+	}
+	return acc;
+}
+
 #endif /* KERNELS_SPREAD_AVX2_H */

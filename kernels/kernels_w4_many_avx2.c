@@ -18,31 +18,14 @@ struct w4_many {
 	__m256i acc[VNPU_PANEL_N / 8][SPREAD_ROWS]; /* of a group of more than 32 */
 };
 
-/* Numbers of 32 k of 8 channels. */
-struct w4_numbers {
-	__m256i quads[8];
-};
-
-KQ_INLINE struct w4_numbers w4_numbers(const uint8_t *at)
+/* The numbers of 32 k of 8 channels. */
+KQ_INLINE void w4_numbers(const uint8_t *at, __m256i numbers[8])
 {
 	struct kq_planes planes;
-	struct w4_numbers w;
 
 #pragma GCC unroll 8
 	for (uint32_t quad = 0; quad < 8; quad++)
-		w.quads[quad] = kq_quad(&planes, at, 4, quad);
-	return w;
-}
-
-/* 32 k of a row times those of 8 channels. */
-KQ_INLINE __m256i w4_products(const struct w4_numbers *w, const __m256i *x)
-{
-	__m256i s = _mm256_maddubs_epi16(w->quads[0], x[0]);
-
-#pragma GCC unroll 7
-	for (uint32_t quad = 1; quad < 8; quad++)
-		s = _mm256_add_epi16(s, _mm256_maddubs_epi16(w->quads[quad], x[quad]));
-	return _mm256_madd_epi16(s, _mm256_set1_epi16(1));
+		numbers[quad] = kq_quad(&planes, at, 4, quad);
 }
 
 KQ_INLINE void w4_end(__m256i acc, __m256i low, __m256 scale, float *c)
@@ -60,10 +43,10 @@ KQ_INLINE void w4_many_group(const uint32_t rows, const uint32_t units, const ui
 			     __m256i (*acc)[SPREAD_ROWS], float (*c)[VNPU_PANEL_N])
 {
 	const size_t part = w4_group_bytes(units * 32) / (units * 8);
+	const __m256i ones = _mm256_set1_epi16(1);
+	__m256i numbers[8], s;
 	uint32_t unit, n, r, i;
-	struct w4_numbers w;
 	__m256 scale;
-	__m256i s;
 
 	for (unit = 0; unit < units; unit++) {
 		for (n = 0; n < VNPU_PANEL_N; n += 8) {
@@ -73,11 +56,11 @@ KQ_INLINE void w4_many_group(const uint32_t rows, const uint32_t units, const ui
 				_mm_prefetch(next + at, _MM_HINT_T1);
 				_mm_prefetch(group + at + FETCH_NEAR, _MM_HINT_T0);
 			}
-			w = w4_numbers(group + unit * 1024 + n * 4);
+			w4_numbers(group + unit * 1024 + n * 4, numbers);
 			scale = w4_scale(group, units * 32, n);
 #pragma GCC unroll 2
 			for (r = 0; r < rows; r++) {
-				s = w4_products(&w, a[unit][r]);
+				s = spread_products(numbers, a[unit][r], 8, ones, ones);
 				if (units > 1)
 					acc[n / 8][r] = _mm256_add_epi32(acc[n / 8][r], s);
 				else

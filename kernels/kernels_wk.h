@@ -2,8 +2,8 @@
 /*
  * Common parts of the kernels for weights of 1 to 8 bits: the layout of a panel of MATMUL_WK, and
  * the kernels. For many rows, K blocks of a panel are unpacked to bytes as in a panel of MATMUL_I8,
- * once for all rows of a block. For few rows, which are limited by memory bandwidth, weights are
- * unpacked in registers.
+ * once for all rows of a block, or with AVX2 in registers, for 32 rows at a time. For few rows,
+ * which are limited by memory bandwidth, weights are unpacked in registers.
  */
 #ifndef KERNELS_WK_H
 #define KERNELS_WK_H
@@ -58,8 +58,9 @@ static inline void wk_end(uint8_t *dst, uint32_t n)
  * k0 is a multiple of 8, and so is n except in the last K block. The padding to a multiple of 4 k
  * becomes 0; that to a multiple of 8 is undefined. @dst: FW_UNPACK_BYTES hold 512 k.
  */
-void fw_wk_unpack_avx2(uint8_t *dst, const struct fw_wk_panel *p, uint32_t k0, uint32_t n);
 void fw_wk_unpack_avx512(uint8_t *dst, const struct fw_wk_panel *p, uint32_t k0, uint32_t n);
+/* A block of MATMUL_WK of panels of 1 to 7 bits. */
+void fw_wk_many_avx2(const struct fw_matmul_i8 *t, void *scratch);
 /* A block of MATMUL_WK with a single row; with AVX-512, with up to WK_FEW rows. */
 #define WK_FEW 4
 void fw_wk_row_avx2(const struct fw_matmul_i8 *t, void *scratch);

@@ -1,20 +1,15 @@
 // SPDX-License-Identifier: MIT
 /*
- * Weights of 1 to 8 bits with AVX2. For a single row, the packed weights are read once and in order
+ * Weights of 1 to 8 bits with AVX2, for a single row. The packed weights are read once and in order
  * and unpacked to the numbers u in registers. These are the unsigned operand of vpmaddubsw, whose
  * sums of two products, each below 2^15, fit 16 bits as long as u has at most seven bits. The
- * eighth bit is multiplied separately. For more rows, panels are unpacked for kernels_avx2.c.
+ * eighth bit is multiplied separately.
  */
 #if defined(__x86_64__)
 #include <immintrin.h>
 
 #define WK_VEC 32
 #include "kernels_wk_vec.h"
-
-void fw_wk_unpack_avx2(uint8_t *dst, const struct fw_wk_panel *p, uint32_t k0, uint32_t n)
-{
-	wk_unpack(dst, p, k0, n);
-}
 
 /* c += u x, 4 products per sum. */
 WK_INLINE __m256i wk_dot(__m256i c, __m256i u, __m256i x, const int bits)

@@ -176,7 +176,7 @@ WK_INLINE void wk_unpack_groups(uint8_t *dst, const uint8_t *w, uint32_t groups,
 	}
 }
 
-/* As fw_wk_unpack_avx2(). */
+/* As fw_wk_unpack_avx512(). */
 WK_INLINE void wk_unpack(uint8_t *dst, const struct fw_wk_panel *p, uint32_t k0, uint32_t n)
 {
 	wk_unpack_groups(dst, wk_k_block(p, k0), (n + 7) / 8, p->bits, false);
