@@ -8,6 +8,7 @@
 #define KERNELS_SPREAD_AVX2_H
 
 #include <immintrin.h>
+#include <stdbool.h>
 #include <string.h>
 
 #include "kernels.h"
@@ -21,12 +22,28 @@
 /* 32 k of all rows. */
 typedef __m256i spread_unit[SPREAD_ROWS][8];
 
-/* How many of @m rows to take at a time: parts are of equal size, none is of a few rows. */
-static inline uint32_t spread_rows(uint32_t m)
-{
-	const uint32_t parts = (m + SPREAD_ROWS - 1) / SPREAD_ROWS;
+/* Rows and panels that are multiplied at a time. */
+struct spread_part {
+	uint32_t m, rows, panel, panels;
+};
 
-	return (m + parts - 1) / parts;
+/* Moves on from {} through all rows of some panels, then of the next ones. False: that was all. */
+static inline bool spread_next(struct spread_part *p, uint32_t m, uint32_t n)
+{
+	/* Equal parts, so that none is of a few rows. */
+	const uint32_t parts = (m + SPREAD_ROWS - 1) / SPREAD_ROWS, rows = (m + parts - 1) / parts,
+		       panels = (n + VNPU_PANEL_N - 1) / VNPU_PANEL_N;
+
+	p->m += p->rows;
+	if (!p->rows || p->m == m) {
+		p->m = 0;
+		p->panel += p->panels;
+	}
+	if (p->panel == panels)
+		return false;
+	p->rows = m - p->m < rows ? m - p->m : rows;
+	p->panels = panels - p->panel < SPREAD_PANELS ? panels - p->panel : SPREAD_PANELS;
+	return true;
 }
 
 /* @k: a multiple of 32. */

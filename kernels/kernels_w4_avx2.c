@@ -2,8 +2,8 @@
 /*
  * 4-bit weights with AVX2. The numbers 0..15 are the unsigned operand of vpmaddubsw: 32 k of one
  * channel make two sums of 16 products below 2^11 each, which fit 16 bits, so that one widening per
- * 32 k is enough. Weights are unpacked in registers, for up to four rows at a time, from the cache
- * for all rows but the first four. With these, what follows is prefetched.
+ * 32 k is enough. Weights are unpacked in registers, for up to four rows at a time; more rows
+ * of bytes: kernels_w4_many_avx2.c. With the first four rows, what follows is prefetched.
  */
 #if defined(__x86_64__)
 #include <immintrin.h>

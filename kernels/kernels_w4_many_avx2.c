@@ -127,15 +127,9 @@ static void w4_many_panels(const struct fw_matmul_w4 *t, uint32_t m, uint32_t ro
 void fw_matmul_w4_many_avx2(const struct fw_matmul_w4 *t, void *scratch)
 {
 	_Static_assert(sizeof(struct w4_many) <= FW_SCRATCH_BYTES, "a part of the rows fits");
-	const uint32_t all = (t->n + VNPU_PANEL_N - 1) / VNPU_PANEL_N, each = spread_rows(t->m);
-	uint32_t panels, m, rows;
+	struct spread_part p = { 0 };
 
-	for (uint32_t p = 0; p < all; p += panels) {
-		panels = all - p < SPREAD_PANELS ? all - p : SPREAD_PANELS;
-		for (m = 0; m < t->m; m += rows) {
-			rows = t->m - m < each ? t->m - m : each;
-			w4_many_panels(t, m, rows, p * VNPU_PANEL_N, panels, scratch);
-		}
-	}
+	while (spread_next(&p, t->m, t->n))
+		w4_many_panels(t, p.m, p.rows, p.panel * VNPU_PANEL_N, p.panels, scratch);
 }
 #endif
