@@ -85,7 +85,7 @@ FUZZ := fuzz_ioctl soak_kill follow
 obj = $(patsubst %.c,$(O)/obj/%.o,$(1))
 BINS := $(addprefix $(O)/bin/,vnpu-fw $(TOOLS))
 EXPERIMENT_BINS := $(patsubst tools/%/main.c,$(O)/%,$(wildcard tools/experiments/*/main.c))
-TESTS := $(addprefix $(O)/tests/,$(UNIT) $(KTEST) $(BENCH) $(FUZZ) abi32 abi64 accel_as_dri.so fake_node.so)
+TESTS := $(addprefix $(O)/tests/,$(UNIT) $(KTEST) $(BENCH) $(FUZZ) abi32 abi64 accel_as_dri.so fake_node.so discrete_layer.so)
 
 .PHONY: all experiments tests
 all: $(O)/lib/libnpu.a $(O)/lib/libnpu.so $(O)/lib/libllm.a $(O)/lib/libllm.so $(BINS)
@@ -225,6 +225,11 @@ $(O)/tests/accel_as_dri.so: $(O)/obj/tests/vm/accel_as_dri.o
 	$(Q)$(CC) -shared $(LDFLAGS_COMMON) -o $@ $<
 # Preloaded by tests/cli/fw.sh.
 $(O)/tests/fake_node.so: $(O)/obj/tests/cli/fake_node.o
+	$(Q)mkdir -p $(@D)
+	@echo "  LD      $@"
+	$(Q)$(CC) -shared $(LDFLAGS_COMMON) -o $@ $<
+# A layer of OpenCL's loader, for tests/cli/hetero.sh.
+$(O)/tests/discrete_layer.so: $(O)/obj/tests/cli/discrete_layer.o
 	$(Q)mkdir -p $(@D)
 	@echo "  LD      $@"
 	$(Q)$(CC) -shared $(LDFLAGS_COMMON) -o $@ $<

@@ -3,9 +3,9 @@
  * The GPU lane on OpenCL, in the session's memory.
  *
  * If host and device see one another's writes (gpu.h) and synchronisation is fast, an operator is
- * only its kernels, and a flag after them if somebody waits for its end. Otherwise each operator
- * transfers its inputs to the device before and its results to the host after it, so that the
- * host's memory is always current.
+ * only its kernels, and a flag after them if somebody waits for its end. Otherwise inputs that
+ * others wrote are transferred to the device before an operator, and results to the host when
+ * somebody waits (gpu_mirror.h).
  */
 #include "gpu_lane.h"
 
@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "gpu.h"
+#include "gpu_mirror.h"
 #include "llm_fail.h"
 #include "scheduler.h"
 #include <npu/vnpu_isa.h>
@@ -27,7 +28,9 @@ struct gpu_lane {
 	uint32_t value; /* of the last flag */
 	size_t scale_off, outliers_off; /* in quant, after the integers */
 	unsigned int unflagged; /* operators since the last flag */
-	bool explicit; /* operators transfer their data */
+	bool explicit; /* data is transferred */
+	struct gpu_mirror mirror; /* explicit: of the session's memory */
+	unsigned int begun; /* explicit: works that all lanes had begun, at the last operator */
 };
 
 /* ---- the engine's weights ---- */
@@ -128,23 +131,35 @@ static struct llm_gpu_area at(const struct gpu_lane *g, const struct llm_area *a
 	return (struct llm_gpu_area){ all ? g->all : g->work, a->off + row * ld * sizeof(float) };
 }
 
+/* Rows of a matrix, before an operator reads them. */
 static int reads(struct gpu_lane *g, const struct llm_area *a, size_t row, size_t rows, size_t ld)
 {
 	struct llm_gpu_area area = at(g, a, row, ld);
 
-	return g->explicit ? llm_gpu_to_device(g->queue, area.buf, area.off,
-					       rows * ld * sizeof(float), NULL)
-			   : 0;
+	return g->explicit
+		       ? gpu_mirror_read(&g->mirror, area.buf, area.off, rows * ld * sizeof(float))
+		       : 0;
 }
 
-/* Transfers whole rows; if another lane writes some columns, reads() must come first. */
-static int wrote(struct gpu_lane *g, const struct llm_area *a, size_t row, size_t rows, size_t ld)
+/* Columns @first .. @first + @cols - 1 of rows, after an operator that wrote them. */
+static int wrote_columns(struct gpu_lane *g, const struct llm_area *a, size_t row, size_t rows,
+			 size_t ld, size_t first, size_t cols)
 {
 	struct llm_gpu_area area = at(g, a, row, ld);
+	const struct gpu_region region = {
+		.buf = area.buf,
+		.off = area.off + first * sizeof(float),
+		.rows = rows,
+		.width = cols * sizeof(float),
+		.stride = ld * sizeof(float),
+	};
 
-	return g->explicit ? llm_gpu_to_host(g->queue, area.buf, area.off,
-					     rows * ld * sizeof(float), NULL)
-			   : 0;
+	return g->explicit ? gpu_mirror_wrote(&g->mirror, &region) : 0;
+}
+
+static int wrote(struct gpu_lane *g, const struct llm_area *a, size_t row, size_t rows, size_t ld)
+{
+	return wrote_columns(g, a, row, rows, ld, 0, ld);
 }
 
 static struct llm_gpu_area part_of(const struct gpu_lane *g, unsigned int layer, unsigned int part)
@@ -449,22 +464,6 @@ static int multiply(struct gpu_lane *g, const struct lane_slice *slice,
 	return err || input != LLM_INPUT_OUTLIERS ? err : add_outliers(g, &op);
 }
 
-/* Transfers columns to the host row by row, as the NPU writes the columns between them. */
-static int columns_to_host(struct gpu_lane *g, const struct lane_slice *slice,
-			   const struct lane_columns *c)
-{
-	struct llm_gpu_area y = at(g, c->y, c->y_row, c->n);
-	int err = 0;
-
-	if (c->cols == c->n)
-		return wrote(g, c->y, c->y_row, slice->rows, c->n);
-	for (unsigned int r = 0; !err && r < slice->rows; r++)
-		err = llm_gpu_to_host(g->queue, y.buf,
-				      y.off + ((size_t)r * c->n + c->first) * sizeof(float),
-				      c->cols * sizeof(float), NULL);
-	return err;
-}
-
 static int run_slice(struct gpu_lane *g, const struct lane_call *call)
 {
 	struct lane_slice slice;
@@ -478,9 +477,12 @@ static int run_slice(struct gpu_lane *g, const struct lane_call *call)
 	for (unsigned int i = 0; !err && i < slice.nr_matrices; i++)
 		if (slice.columns[i].cols)
 			err = multiply(g, &slice, &slice.columns[i], &quantised);
-	for (unsigned int i = 0; !err && g->explicit && i < slice.nr_matrices; i++)
-		if (slice.columns[i].cols)
-			err = columns_to_host(g, &slice, &slice.columns[i]);
+	for (unsigned int i = 0; !err && i < slice.nr_matrices; i++) {
+		const struct lane_columns *c = &slice.columns[i];
+
+		if (c->cols)
+			err = wrote_columns(g, c->y, c->y_row, slice.rows, c->n, c->first, c->cols);
+	}
 	return err;
 }
 
@@ -523,14 +525,21 @@ static bool gpu_supports(enum llm_op op, enum llm_weights weights)
 static int gpu_begin(struct lane *lane, const struct lane_call *call, uint64_t *ticket)
 {
 	struct gpu_lane *g = (struct gpu_lane *)lane;
+	unsigned int begun;
 	int err = 0;
 
 	*ticket = 0;
 	if (call->all && !g->all)
 		err = map(g, lane->memory->all_memory.data, lane->memory->all_memory.bytes,
 			  &g->all);
+	begun = atomic_load(&lane->memory->begun);
+	if (begun != g->begun + 1)
+		gpu_mirror_forget(&g->mirror);
+	g->begun = begun;
 	if (!err)
 		err = call->work->what == LANE_SLICE ? run_slice(g, call) : run_op(g, call);
+	if (!err && call->followed)
+		err = gpu_mirror_publish(&g->mirror);
 	if (!err && !call->followed && ++g->unflagged < SCHED_UNDER_WAY)
 		return llm_gpu_flush(g->queue);
 	if (err)
@@ -553,7 +562,10 @@ static int gpu_poll(struct lane *lane, uint64_t ticket)
 /* Waits for everything in the queue. */
 static int gpu_wait(struct lane *lane, uint64_t ticket, enum lane_wait how)
 {
-	return llm_gpu_finish(((struct gpu_lane *)lane)->queue);
+	struct gpu_lane *g = (struct gpu_lane *)lane;
+	int err = gpu_mirror_publish(&g->mirror);
+
+	return err ? err : llm_gpu_finish(g->queue);
 }
 
 static void gpu_free(struct lane *lane)
@@ -593,6 +605,7 @@ int lane_gpu_create(struct lane_memory *memory, struct lane **lane)
 		return llm_fail(-ENOMEM, "no memory for a session");
 	memset(g->words, 0, LLM_GPU_PAGE);
 	err = llm_gpu_queue_create(gpu, &g->queue);
+	g->mirror.queue = g->queue;
 	err = err ? err : map(g, memory->work.data, memory->work.bytes, &g->work);
 	err = err ? err : map(g, memory->kv.data, memory->kv.bytes, &g->kv);
 	err = err ? err : map(g, g->words, LLM_GPU_PAGE, &g->flag);

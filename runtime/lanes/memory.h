@@ -9,6 +9,8 @@
 #ifndef MEMORY_H
 #define MEMORY_H
 
+#include <stdatomic.h>
+
 #include "loaded.h"
 
 /* Zeroed memory: a buffer of the NPU if @loaded has one. */
@@ -65,6 +67,7 @@ struct lane_memory {
 	 * Allocated for the first tree. */
 	struct llm_memory tree;
 	void *embedding; /* a row as the file has it */
+	atomic_uint begun; /* works that have been given to lanes */
 };
 
 /* Rows of logits that are computed at a time when those of all tokens are wanted */

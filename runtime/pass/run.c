@@ -145,8 +145,10 @@ static int give(const struct pass_state *s, uint32_t number, struct lane *lane,
 		const struct lane_call *call, uint64_t *ticket)
 {
 	uint64_t graph_ns = lane->graph_ns;
-	int err = lane->ops->begin(lane, call, ticket);
+	int err;
 
+	atomic_fetch_add(&lane->memory->begun, 1);
+	err = lane->ops->begin(lane, call, ticket);
 	if (s->graph_ns)
 		s->graph_ns[number] = lane->graph_ns - graph_ns;
 	return err;

@@ -281,6 +281,26 @@ assert bool(a['token_waits']) == bool(a['prompt_waits']) == fast, a
 assert not fast or all(a[k]['waits'] > 0 and len(a[k]['late_us']) == 4 for k in ('token_waits', 'prompt_waits')), a" \
 		"$scratch/host" "$scratch/out"
 done
+# A GPU with memory of its own, which discrete_layer.c makes of any device.
+layer=$(realpath "$BUILD/tests/discrete_layer.so")
+if compgen -G "/etc/OpenCL/vendors/*.icd" >/dev/null; then
+	OPENCL_LAYERS=$layer passes "a device with memory of its own" "$bin/npu-info"
+	same "is said to be so" "$(grep -c 'MiB shared with the host' "$scratch/out")" 0
+else
+	skip "a device with memory of its own" "no OpenCL platform"
+	skip "is said to be so" "no OpenCL platform"
+fi
+for way in "--placement gpu" "--preset hetero-layer" "--preset hetero-tensor --partition row --gpu-share 0.5" \
+	"--preset hetero-tensor --partition sequence --gpu-share 0.4" "--preset hetero-layer --sync driver"; do
+	if compgen -G "/etc/OpenCL/vendors/*.icd" >/dev/null; then
+		# shellcheck disable=SC2086
+		OPENCL_LAYERS=$layer passes "tokens of $way, with memory of its own" "${text[@]}" $way
+		same "are the NPU's tokens with memory of its own" "$(sha)" "$want"
+	else
+		skip "tokens of $way, with memory of its own" "no OpenCL platform"
+		skip "are the NPU's tokens with memory of its own" "no OpenCL platform"
+	fi
+done
 for share in 0 0.25 0.75; do
 	passes "every matmul cut, a share of $share for the GPU" "${dry_hetero[@]}" --shape llama3-8b --preset hetero-tensor --partition row --gpu-share $share -n 1
 	cp "$scratch/out" "$scratch/share-$share"
