@@ -205,4 +205,14 @@ for q in also:q6_k:41.7535 also:q5_k_m:41.7642 whole:q4_k_m:41.9078; do
 	IFS=: read -r run type want <<<"$q"
 	"$run" "$type, native on the NPU, is llama-perplexity's within 0.05 %" "docs6m-$type.gguf" "$want" "0.0005 * $want" --preset npu
 done
+# The larger model, of the same tokenizer, on texts that neither has seen.
+cat tests/data/docs6m/p?.txt >"$scratch/held"
+for m in docs6m docs34m; do
+	passes "$m on held-out texts" "$bin/llm-perplexity" -m "share/models/$m/$m-q8_0.gguf" -f "$scratch/held" -c 256 -o json
+	cp "$scratch/out" "$scratch/$m"
+done
+true_in_python "docs34m predicts them much better than docs6m" "
+small, large = (json.load(open(f)) for f in sys.argv[1:])
+assert small['text_tokens'] == large['text_tokens'] and large['perplexity'] < 0.6 * small['perplexity'], (small, large)" \
+	"$scratch/docs6m" "$scratch/docs34m"
 finish
