@@ -562,10 +562,7 @@ static int gpu_poll(struct lane *lane, uint64_t ticket)
 /* Waits for everything in the queue. */
 static int gpu_wait(struct lane *lane, uint64_t ticket, enum lane_wait how)
 {
-	struct gpu_lane *g = (struct gpu_lane *)lane;
-	int err = gpu_mirror_publish(&g->mirror);
-
-	return err ? err : llm_gpu_finish(g->queue);
+	return llm_gpu_finish(((struct gpu_lane *)lane)->queue);
 }
 
 static void gpu_free(struct lane *lane)

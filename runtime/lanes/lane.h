@@ -93,7 +93,9 @@ struct lane_call {
 	 * chunk that follow one another. */
 	const uint32_t *at;
 	bool prompt; /* a part of a prompt, not a token: activations may be static */
-	bool followed; /* something waits for the end other than later works of this lane */
+	/* Something waits for the end other than later works of this lane: results must be visible
+	 * to others by then. */
+	bool followed;
 };
 
 /* The chunk's row of the work's logits @i. */

@@ -160,7 +160,7 @@ static int begin(void *ud, const struct sched_task *task, enum soc_lane lane)
 	uint32_t number = sched_number(s->plan->tasks, task);
 	struct lane_call call = call_of(s, number);
 
-	call.followed = followed_elsewhere(s->plan->tasks, task);
+	call.followed = s->seen || followed_elsewhere(s->plan->tasks, task);
 	return keep_line(s, give(s, number, s->r->lanes[lane], &call, &s->tickets[number]));
 }
 
@@ -203,7 +203,7 @@ static int run(void *ud, const struct sched_task *task, enum soc_lane lane)
 {
 	struct pass_state *s = ((struct pass_runner *)ud)->now;
 	uint32_t number = sched_number(s->plan->tasks, task);
-	const struct lane_call call = call_of(s, number);
+	struct lane_call call = call_of(s, number);
 	struct lane *l = s->r->lanes[lane];
 	uint64_t ticket;
 	int err;
@@ -214,6 +214,7 @@ static int run(void *ud, const struct sched_task *task, enum soc_lane lane)
 		return keep_line(s, blocks_load(&s->r->blocks, call.work));
 	if (task->op == LLM_OP_LOGITS)
 		return keep_line(s, hand_out(s, &call));
+	call.followed = true;
 	err = give(s, number, l, &call, &ticket);
 	if (!err)
 		err = l->ops->wait(l, ticket, wait_of(s));

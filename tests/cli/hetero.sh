@@ -285,10 +285,13 @@ done
 layer=$(realpath "$BUILD/tests/discrete_layer.so")
 if compgen -G "/etc/OpenCL/vendors/*.icd" >/dev/null; then
 	OPENCL_LAYERS=$layer passes "a device with memory of its own" "$bin/npu-info"
-	same "is said to be so" "$(grep -c 'MiB shared with the host' "$scratch/out")" 0
+	same "is said to be so" "$(grep -c ' MiB, buffers up to ' "$scratch/out") $(grep -c ' MiB shared with the host' "$scratch/out")" \
+		"$(grep -c '^opencl [0-9]' "$scratch/out") 0"
+	[ "$(grep -c '^opencl [0-9]' "$scratch/out")" -gt 0 ] && ok "and listed" || not_ok "and listed" "$(<"$scratch/out")"
 else
 	skip "a device with memory of its own" "no OpenCL platform"
 	skip "is said to be so" "no OpenCL platform"
+	skip "and listed" "no OpenCL platform"
 fi
 for way in "--placement gpu" "--preset hetero-layer" "--preset hetero-tensor --partition row --gpu-share 0.5" \
 	"--preset hetero-tensor --partition sequence --gpu-share 0.4" "--preset hetero-layer --sync driver"; do
