@@ -8,13 +8,12 @@ manpages).  Converters, the judgement of what is prose, and the tokenizer are do
 
 HELD are files with texts that training must not see (docs6m's valid.txt, test.txt and prompts): paragraphs
 with 13 words in a row of theirs are dropped, and documents of which a third is.  DOCS6M names the folder
-with docs6m's train/ and tokenizer.model.
+with tokenizer.model, which docs6m's prep.py makes (by default ../../docs6m).
 """
-import sys, os, re, glob, gzip, hashlib, subprocess, tempfile, shutil, pickle
+import sys, os, re, glob, gzip, subprocess, tempfile, shutil, pickle
 from multiprocessing import Pool
 import lxml.html
-D6 = os.environ.get('DOCS6M', os.path.join(os.path.dirname(os.path.abspath(__file__)), '../../docs6m'))
-sys.path.insert(0, os.path.join(D6, 'train'))
+D6 = os.path.join(os.path.dirname(os.path.abspath(__file__)), '../../docs6m'); sys.path.insert(1, D6 + '/train')
 import prep as d6
 H = d6.H
 NGRAM = 13
@@ -101,25 +100,18 @@ def package(deb):
             rel = f[len(tmp) + 1:]
             if os.path.islink(f) or not WANT.search('/' + rel) or DOXY.search('/' + rel): continue
             if glos and re.search(glos[1], f[len(tmp):]): continue
-            out = []; bad = n = 0
-            try: its = items(f, rel)
-            except Exception as e: continue
-            for k, s in its:
-                if k == 'h':
-                    s = re.sub(r'^(Chapter )?[0-9A-Z]{0,2}(\.\d+)*\.? (?=[A-Z])', '', s)
-                    if d6.heading(s): out.append((k, s))
-                elif d6.prose(s):
-                    n += 1
-                    if any(g in HELD for g in grams(words(s))): bad += 1
-                    else: out.append((k, s))
+            try: its = d6.judged(items(f, rel))
+            except Exception as e: print(name, rel, e, file=sys.stderr); continue
+            out = [x for x in its if x[0] == 'h' or not any(g in HELD for g in grams(words(x[1])))]
+            n = sum(k != 'h' for k, _ in its); bad = len(its) - len(out)
             if n and 3 * bad < n: docs.append((rel, out))
     finally: shutil.rmtree(tmp, ignore_errors=True)
     return name, deb, docs
 
-def text(debs, outdir):
+def text(debs, outdir, held):
     ds = glob.glob(debs + '/*.deb'); order = list(d6.PKG); key = lambda d: (order.index(n) if (n := os.path.basename(d).split('_')[0]) in order else 99, n)
     ds.sort(key=key); big = sorted(ds, key=lambda d: -os.path.getsize(d)); seen = set(); tot = {}; nd = 0; byname = {}
-    load_held(sys.argv[4:])
+    load_held(held)
     tmp = tempfile.mkdtemp(dir=outdir)
     def keep(r):
         with open(tmp + '/' + r[0], 'wb') as f: pickle.dump(r[2], f)
@@ -132,17 +124,7 @@ def text(debs, outdir):
     for d in ds:
         name = byname[d]
         for rel, its in pickle.load(open(tmp + '/' + name, 'rb')):
-            out = []
-            for k, p in its:
-                if k != 'h':
-                    h = hashlib.md5(re.sub(r'\W+', '', p.lower()).encode()).digest()[:8]
-                    if h in seen: continue
-                    seen.add(h)
-                out.append((k, p))
-            out = [x for i, x in enumerate(out) if x[0] != 'h' or (i + 1 < len(out) and out[i + 1][0] != 'h')]
-            s = ''; last = None
-            for k, p in out:
-                s += ('' if not s else '\n' if k == last == 'li' else '\n\n') + ('- ' if k == 'li' and not p.startswith('- ') else '') + p; last = k
+            s = d6.assembled(its, seen)
             if len(s) >= 400: w.write(s + '\f\n'); tot[d] = tot.get(d, 0) + len(s); nd += 1
     with open(outdir + '/packages.tsv', 'w') as f:
         for d, n in sorted(tot.items(), key=lambda x: -x[1]):
@@ -153,7 +135,7 @@ def encode(s):
     import sentencepiece as sp
     global P
     try: P
-    except NameError: P = sp.SentencePieceProcessor(model_file=D6 + '/tokenizer.model')
+    except NameError: P = sp.SentencePieceProcessor(model_file=os.environ.get('DOCS6M', D6) + '/tokenizer.model')
     return P.encode(s)
 def enc(out):
     import numpy as np
@@ -164,4 +146,4 @@ def enc(out):
     print(len(docs), 'documents', sum(map(len, docs)), 'characters', n, 'tokens')
 
 if __name__ == '__main__':
-    text(sys.argv[2], sys.argv[3]) if sys.argv[1] == 'text' else enc(sys.argv[2])
+    text(sys.argv[2], sys.argv[3], sys.argv[4:]) if sys.argv[1] == 'text' else enc(sys.argv[2])
