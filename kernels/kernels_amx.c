@@ -199,11 +199,12 @@ static void qk_sums(const struct fw_qk_i8 *t, uint32_t m0, uint32_t m, uint32_t 
 {
 	const size_t bytes = VNPU_QK_PANEL_BYTES(t->head_dim), ld = qk_ld(t);
 	const uint8_t *q = (uint8_t *)scratch + m * ld, *tail = NULL;
+	const uint8_t *end = t->k + (t->panel + t->panels) * bytes;
 	uint32_t tiles = (t->head_dim + AMX_K - 1) / AMX_K;
 	_Alignas(64) uint8_t last[AMX_K * VNPU_QK_PANEL];
 
-	/* A panel's last tile may extend into the next panel, where the rows have zeros. */
-	if (bytes % sizeof(last) && k == t->k + (t->panel + t->panels - 1) * bytes) {
+	/* A panel's last tile may extend into the next panels, where the rows have zeros. */
+	if ((size_t)(end - k) < tiles * sizeof(last)) {
 		memset(last, 0, sizeof(last));
 		memcpy(last, k + (tiles - 1) * sizeof(last), bytes % sizeof(last));
 		tail = last;

@@ -217,7 +217,7 @@ compare() {
 	local model=$1 kv=$2 round i ours depth=()
 	shift 2
 	export TURNS_KV=$kv
-	ours=("$bin/llm-bench" -m "$model" ${kv:+--kv "$kv"} "${common[@]}" -o json)
+	ours=("$bin/llm-bench" -m "$model" ${kv:+--kv "$kv"} "${common[@]}" --npu-threads "$threads" -o json)
 	[ "$depths" = 0 ] || depth=(-d "$depths")
 	for ((round = 1; round <= rounds; round++)); do
 		say "$(basename "$model")${kv:+, a cache of $kv}, round $round of $rounds"
