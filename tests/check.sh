@@ -13,37 +13,40 @@ export POCL_CACHE_DIR=${POCL_CACHE_DIR:-$(realpath -m "$BUILD")/pocl}
 mkdir -p "$POCL_CACHE_DIR"
 [ $# -gt 0 ] || set -- unit cli vm san arm kernels
 
-# san_half N: every second of the unit tests under ASan and UBSan, from the first (0) or the second (1).
-san_half() {
+# unit_half LABEL DIR N: every second of the unit tests, built in DIR, from the first (0) or the second (1).
+unit_half() {
 	local t n at=0
 	for t in tests/unit/test_*.c; do
-		[ $((at++ % 2)) -eq "$1" ] || continue
+		[ $((at++ % 2)) -eq "$3" ] || continue
 		n=$(basename "$t" .c)
-		run_cmocka "san $n" "$BUILD/san/tests/$n"
+		run_cmocka "$1 $n" "$2/$n"
 	done
 }
 
+# unit_tests LABEL DIR: two at a time, as most have one thread or wait.
+unit_tests() {
+	local n
+	set -m
+	trap 'kill $(jobs -p); exit 1' TERM
+	for n in 0 1; do side "$1 $n" unit_half "$1" "$2" "$n" & done
+	wait
+	trap - TERM
+	set +m
+	side_add "$1 0"
+	side_add "$1 1"
+}
+
 run_group() {
-	local t n
+	local t
 	case $1 in
 	unit)
-		for t in tests/unit/test_*.c; do
-			n=$(basename "$t" .c)
-			run_cmocka "unit $n" "$BUILD/tests/$n"
-		done ;;
+		unit_tests unit "$BUILD/tests" ;;
 	san)
 		# The sim transport reserves whole address spaces; nothing of that is touched by accident.
 		export ASAN_OPTIONS=${ASAN_OPTIONS:-allocator_may_return_null=1} UBSAN_OPTIONS=${UBSAN_OPTIONS:-print_stacktrace=1}
 		export LSAN_OPTIONS=${LSAN_OPTIONS:-suppressions=$PWD/tests/lsan.supp:print_suppressions=0}
 		run_build "san build" make --no-print-directory -j2 SAN=1 CFLAGS="-O1 -g1" san-tests || return
-		# Two at a time: they are the last, beside no guest, and most have one thread.
-		set -m
-		trap 'kill $(jobs -p); exit 1' TERM
-		for n in 0 1; do side "san $n" san_half "$n" & done
-		wait
-		trap - TERM
-		side_add "san 0"
-		side_add "san 1" ;;
+		unit_tests san "$BUILD/san/tests" ;;
 	cli)
 		for t in tests/cli/*.sh; do
 			run_script "cli $(basename "$t" .sh)" bash "$t"

@@ -310,8 +310,9 @@ for pruning in "0 24" "0.5 12" "1 0"; do
 	passes "--pruning ${pruning% *}" "${short[@]}" --pruning "${pruning% *}" "$scratch/f32.gguf" "$scratch/pruned.gguf" f16
 	same "keeps ${pruning#* } inputs" "$(shadows "$scratch/pruned.gguf" | wc -l)" "${pruning#* }"
 done
-passes "calibrated from standard input" bash -c '"$0" --calibrate - --calibrate-tokens 1024 --head-tokens 512 "$1" "$2" q8_0 <"$3"' "$bin/llm-quantize" "$scratch/f32.gguf" "$scratch/stdin.gguf" "$scratch/text"
-cmp "$scratch/cal.gguf" "$scratch/stdin.gguf" >"$scratch/err" 2>&1 && ok "the same file from standard input" || not_ok "the same file from standard input" "$(<"$scratch/err")"
+passes "calibrated from a file" "${short[@]}" "$scratch/f32.gguf" "$scratch/file.gguf" q8_0
+passes "calibrated from standard input" bash -c '"$0" --calibrate - --calibrate-tokens 1024 --head-tokens 0 "$1" "$2" q8_0 <"$3"' "$bin/llm-quantize" "$scratch/f32.gguf" "$scratch/stdin.gguf" "$scratch/text"
+cmp "$scratch/file.gguf" "$scratch/stdin.gguf" >"$scratch/err" 2>&1 && ok "the same file from standard input" || not_ok "the same file from standard input" "$(<"$scratch/err")"
 
 passes "smoothed" "${short[@]}" --smooth 0.5 -v "$scratch/f32.gguf" "$scratch/smooth.gguf" f32
 head -25 "$scratch/out" >"$scratch/smooth.txt"
