@@ -87,7 +87,7 @@ struct llm_gpu_info {
 	uint64_t memory_bytes, max_buffer_bytes;
 	bool unified; /* shares the host's memory */
 	bool fp16; /* supports F16 arithmetic (cl_khr_fp16), which the runtime does not use */
-	bool out_of_order; /* supports out-of-order queues */
+	bool out_of_order; /* supports out-of-order queues, which the runtime does not use */
 	bool exact; /* division is correctly rounded (IEEE 754) */
 };
 

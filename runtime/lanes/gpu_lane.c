@@ -41,7 +41,7 @@ static int map_weights(struct llm_loaded *l, struct llm_gpu_queue *q, struct npu
 	int err = llm_gpu_map(l->gpu, npu_buffer_data(from), npu_buffer_size(from), LLM_GPU_SHARED,
 			      buf);
 
-	return err ? err : llm_gpu_to_device(q, *buf, 0, npu_buffer_size(from), NULL);
+	return err ? err : llm_gpu_to_device(q, *buf, 0, npu_buffer_size(from));
 }
 
 static int map_inv_freq(struct llm_loaded *l, struct llm_gpu_queue *q, struct gpu_weights *w)
@@ -56,7 +56,7 @@ static int map_inv_freq(struct llm_loaded *l, struct llm_gpu_queue *q, struct gp
 	memcpy(w->inv_freq_host, l->model.inv_freq, bytes);
 	err = llm_gpu_map(l->gpu, w->inv_freq_host, pages ? pages : LLM_GPU_PAGE, LLM_GPU_SHARED,
 			  &w->inv_freq);
-	return err ? err : llm_gpu_to_device(q, w->inv_freq, 0, bytes, NULL);
+	return err ? err : llm_gpu_to_device(q, w->inv_freq, 0, bytes);
 }
 
 int lane_gpu_load(struct llm_loaded *l)
@@ -187,7 +187,7 @@ static int norm(struct gpu_lane *g, const struct llm_area *x, size_t row, unsign
 		.ldy = model->n_embd,
 		.eps = model->eps,
 	};
-	int err = llm_gpu_rmsnorm(g->queue, &op, NULL);
+	int err = llm_gpu_rmsnorm(g->queue, &op);
 
 	return err ? err : wrote(g, y, to, rows, model->n_embd);
 }
@@ -222,7 +222,7 @@ static int combine(struct gpu_lane *g, const struct lane_call *call, int kind,
 	int err = reads(g, a, row, op.rows, cols);
 
 	err = err ? err : reads(g, b, row, op.rows, cols);
-	err = err ? err : llm_gpu_binary(g->queue, &op, NULL);
+	err = err ? err : llm_gpu_binary(g->queue, &op);
 	return err ? err : wrote(g, a, row, op.rows, cols);
 }
 
@@ -279,9 +279,9 @@ static int turn_heads(struct gpu_lane *g, const struct lane_call *call, unsigned
 	int err = reads(g, x, row, rope.rows, ld);
 
 	if (!err && loaded(g)->packed.layers[call->work->layer].part[part].bytes)
-		err = llm_gpu_rmsnorm(g->queue, &heads_norm, NULL);
+		err = llm_gpu_rmsnorm(g->queue, &heads_norm);
 	if (!err && freqs)
-		err = llm_gpu_rope(g->queue, &rope, NULL);
+		err = llm_gpu_rope(g->queue, &rope);
 	return err ? err : wrote(g, x, row, rope.rows, ld);
 }
 
@@ -300,7 +300,7 @@ static int store(struct gpu_lane *g, const struct lane_call *call, const struct 
 		.ld_dst = kv_dim,
 	};
 
-	return llm_gpu_store(g->queue, &op, NULL);
+	return llm_gpu_store(g->queue, &op);
 }
 
 static int rope(struct gpu_lane *g, const struct lane_call *call)
@@ -341,7 +341,7 @@ static int attention(struct gpu_lane *g, const struct lane_call *call)
 	};
 	int err = reads(g, &m->q, row, op.rows, model->q_dim);
 
-	err = err ? err : llm_gpu_attn(g->queue, &op, NULL);
+	err = err ? err : llm_gpu_attn(g->queue, &op);
 	return err ? err : wrote(g, &m->att, row, op.rows, model->q_dim);
 }
 
@@ -393,8 +393,8 @@ static int quant(struct gpu_lane *g, const struct lane_slice *slice, enum llm_in
 	};
 
 	if (input == LLM_INPUT_OUTLIERS)
-		return llm_gpu_quant_outliers(g->queue, &apart, NULL);
-	return llm_gpu_quant(g->queue, &op, NULL);
+		return llm_gpu_quant_outliers(g->queue, &apart);
+	return llm_gpu_quant(g->queue, &op);
 }
 
 /* Adds the outliers' part to the result of @of. */
@@ -413,7 +413,7 @@ static int add_outliers(struct gpu_lane *g, const struct llm_gpu_matmul *of)
 		.group = of->group,
 	};
 
-	return llm_gpu_add_outliers(g->queue, &op, NULL);
+	return llm_gpu_add_outliers(g->queue, &op);
 }
 
 /* Multiplies with one matrix's columns; *@quantised: the slice's rows are quantised. */
@@ -454,13 +454,13 @@ static int multiply(struct gpu_lane *g, const struct lane_slice *slice,
 		op.ldx = (slice->k + 3) / 4 * 4;
 	}
 	if (input == LLM_INPUT_INT16) {
-		err = err ? err : llm_gpu_matmul(g->queue, &op, NULL);
+		err = err ? err : llm_gpu_matmul(g->queue, &op);
 		op.x.off += (size_t)slice->rows * op.ldx;
 		op.x_scale.off += slice->rows * sizeof(float);
 		op.add = true;
 	}
 	op.bias = bias;
-	err = err ? err : llm_gpu_matmul(g->queue, &op, NULL);
+	err = err ? err : llm_gpu_matmul(g->queue, &op);
 	return err || input != LLM_INPUT_OUTLIERS ? err : add_outliers(g, &op);
 }
 
@@ -548,7 +548,7 @@ static int gpu_begin(struct lane *lane, const struct lane_call *call, uint64_t *
 	/* A ticket of 0 means no flag. */
 	g->value += g->value + 1 ? 1 : 2;
 	*ticket = g->value;
-	return llm_gpu_flag(g->queue, (struct llm_gpu_area){ g->flag, 0 }, g->value, NULL);
+	return llm_gpu_flag(g->queue, (struct llm_gpu_area){ g->flag, 0 }, g->value);
 }
 
 static int gpu_poll(struct lane *lane, uint64_t ticket)

@@ -77,7 +77,7 @@ int gpu_mirror_read(struct gpu_mirror *m, struct llm_gpu_buffer *buf, size_t off
 	if (err)
 		return err;
 	m->bringing = false;
-	err = llm_gpu_to_device(m->queue, buf, off, bytes, NULL);
+	err = llm_gpu_to_device(m->queue, buf, off, bytes);
 	return err ? err : keep(m, &r, false);
 }
 
@@ -92,7 +92,7 @@ static int bring(struct gpu_mirror *m, const struct gpu_region *r)
 	int err = 0;
 
 	for (size_t i = 0; i < rows && !err; i++)
-		err = llm_gpu_to_host(m->queue, r->buf, r->off + i * r->stride, bytes, NULL);
+		err = llm_gpu_to_host(m->queue, r->buf, r->off + i * r->stride, bytes);
 	m->bringing = true;
 	return err;
 }

@@ -120,8 +120,8 @@ struct subject {
 
 static void run_gpu(const struct subject *s)
 {
-	check_gpu(s->is_attn ? llm_gpu_attn(gpu_queue, &s->attn, NULL)
-			     : llm_gpu_matmul(gpu_queue, &s->matmul, NULL));
+	check_gpu(s->is_attn ? llm_gpu_attn(gpu_queue, &s->attn)
+			     : llm_gpu_matmul(gpu_queue, &s->matmul));
 	check_gpu(llm_gpu_finish(gpu_queue));
 }
 
@@ -297,9 +297,9 @@ static void run_matmul(const struct kind *kind, unsigned int m, unsigned int n, 
 		bind(s.job, "w", &w);
 		bind(s.job, "y", &y);
 	}
-	check_gpu(llm_gpu_to_device(gpu_queue, w.gpu, 0, w.bytes, NULL));
-	check_gpu(llm_gpu_to_device(gpu_queue, x.gpu, 0, x.bytes, NULL));
-	check_gpu(llm_gpu_to_device(gpu_queue, scale.gpu, 0, scale.bytes, NULL));
+	check_gpu(llm_gpu_to_device(gpu_queue, w.gpu, 0, w.bytes));
+	check_gpu(llm_gpu_to_device(gpu_queue, x.gpu, 0, x.bytes));
+	check_gpu(llm_gpu_to_device(gpu_queue, scale.gpu, 0, scale.bytes));
 	snprintf(shape, sizeof(shape), "%u x %u x %u", m, n, k);
 	row(kind->name, shape, &s, 2.0 * m * n * k, w.bytes);
 	if (s.job)
@@ -357,9 +357,9 @@ static void attention(unsigned int rows, unsigned int pos)
 	bind(s.job, "v", &v);
 	bind(s.job, "y", &y);
 	check_npu(npu_job_param(s.job, "pos", pos));
-	check_gpu(llm_gpu_to_device(gpu_queue, q.gpu, 0, q.bytes, NULL));
-	check_gpu(llm_gpu_to_device(gpu_queue, k.gpu, 0, k.bytes, NULL));
-	check_gpu(llm_gpu_to_device(gpu_queue, v.gpu, 0, v.bytes, NULL));
+	check_gpu(llm_gpu_to_device(gpu_queue, q.gpu, 0, q.bytes));
+	check_gpu(llm_gpu_to_device(gpu_queue, k.gpu, 0, k.bytes));
+	check_gpu(llm_gpu_to_device(gpu_queue, v.gpu, 0, v.bytes));
 	snprintf(shape, sizeof(shape), "%u rows at %u", rows, pos);
 	row("attention", shape, &s, 4.0 * seen * HEADS * DIM, k.bytes + v.bytes);
 	npu_job_free(s.job);
@@ -383,18 +383,18 @@ static void synchronisation(void)
 	double end, start;
 
 	/* The first run of each kernel compiles it. */
-	check_gpu(llm_gpu_binary(gpu_queue, &op, NULL));
-	check_gpu(llm_gpu_flag(gpu_queue, word, 0, NULL));
+	check_gpu(llm_gpu_binary(gpu_queue, &op));
+	check_gpu(llm_gpu_flag(gpu_queue, word, 0));
 	check_gpu(llm_gpu_finish(gpu_queue));
 	end = seconds(CLOCK_MONOTONIC) + 2 * limit;
 	do {
 		start = seconds(CLOCK_MONOTONIC);
-		check_gpu(llm_gpu_binary(gpu_queue, &op, NULL));
+		check_gpu(llm_gpu_binary(gpu_queue, &op));
 		check_gpu(llm_gpu_finish(gpu_queue));
 		times[0][n] = seconds(CLOCK_MONOTONIC) - start;
 		start = seconds(CLOCK_MONOTONIC);
-		check_gpu(llm_gpu_binary(gpu_queue, &op, NULL));
-		check_gpu(llm_gpu_flag(gpu_queue, word, n + 1, NULL));
+		check_gpu(llm_gpu_binary(gpu_queue, &op));
+		check_gpu(llm_gpu_flag(gpu_queue, word, n + 1));
 		while (!llm_gpu_flag_is((char *)o.data + 192, n + 1))
 			sched_yield();
 		times[1][n] = seconds(CLOCK_MONOTONIC) - start;

@@ -39,7 +39,8 @@ static cl_int CL_API_CALL write_buffer(cl_command_queue queue, cl_mem mem, cl_bo
 				       size_t off, size_t bytes, const void *host, cl_uint nr,
 				       const cl_event *after, cl_event *event)
 {
-	void *staged = blocking || !event ? NULL : malloc(bytes);
+	void *staged = blocking ? NULL : malloc(bytes);
+	cl_event end;
 	cl_int err;
 
 	if (!staged)
@@ -47,12 +48,17 @@ static cl_int CL_API_CALL write_buffer(cl_command_queue queue, cl_mem mem, cl_bo
 						   after, event);
 	memcpy(staged, host, bytes);
 	err = below->clEnqueueWriteBuffer(queue, mem, CL_FALSE, off, bytes, staged, nr, after,
-					  event);
+					  &end);
 	if (err) {
 		free(staged);
 		return err;
 	}
-	return below->clSetEventCallback(*event, CL_COMPLETE, staged_end, staged);
+	err = below->clSetEventCallback(end, CL_COMPLETE, staged_end, staged);
+	if (event)
+		*event = end;
+	else
+		below->clReleaseEvent(end);
+	return err;
 }
 
 static void CL_CALLBACK late(void *arg)
@@ -67,7 +73,7 @@ static cl_int CL_API_CALL read_buffer(cl_command_queue queue, cl_mem mem, cl_boo
 	cl_event slept;
 	cl_int err;
 
-	if (blocking || !event)
+	if (blocking)
 		return below->clEnqueueReadBuffer(queue, mem, blocking, off, bytes, host, nr, after,
 						  event);
 	err = below->clEnqueueNativeKernel(queue, late, NULL, 0, 0, NULL, NULL, nr, after, &slept);

@@ -107,12 +107,12 @@ static UNUSED void *arena_take(struct arena *a, size_t bytes, struct llm_gpu_are
 /* Transfers everything to the device; arena_fetch() waits and transfers it back. */
 static UNUSED void arena_send(struct arena *a, struct llm_gpu_queue *q)
 {
-	OK(llm_gpu_to_device(q, a->buf, 0, a->bytes, NULL));
+	OK(llm_gpu_to_device(q, a->buf, 0, a->bytes));
 }
 
 static UNUSED void arena_fetch(struct arena *a, struct llm_gpu_queue *q)
 {
-	OK(llm_gpu_to_host(q, a->buf, 0, a->bytes, NULL));
+	OK(llm_gpu_to_host(q, a->buf, 0, a->bytes));
 	OK(llm_gpu_finish(q));
 }
 

@@ -267,7 +267,7 @@ static void run_matmul(int i, enum llm_gpu_weights format, bool int8, bool bias,
 	}
 
 	arena_send(&a, queues[i]);
-	OK(llm_gpu_matmul(queues[i], &p.op, NULL));
+	OK(llm_gpu_matmul(queues[i], &p.op));
 	arena_fetch(&a, queues[i]);
 	check_exact(&p);
 	if (format == LLM_GPU_W8 || (format == LLM_GPU_W4 && keeps_order(i)))
@@ -347,7 +347,7 @@ static void w8_sums_are_exact_at_the_greatest_k(void **state)
 			scale[r] = 1;
 		y = arena_take(&a, m * 3 * 4, &op.y);
 		arena_send(&a, queues[i]);
-		OK(llm_gpu_matmul(queues[i], &op, NULL));
+		OK(llm_gpu_matmul(queues[i], &op));
 		arena_fetch(&a, queues[i]);
 		for (unsigned int j = 0; j < m * 3; j++)
 			assert_true(y[j] == (float)(-127 * 127 * (K - 1) + 127 * 126));
@@ -376,13 +376,13 @@ static void bad_operands_are_refused(void **state)
 	arena_take(&a, npu_w4_bytes(70, 64, 32), &good.w);
 	arena_take(&a, 2 * 64 * 4, &good.x);
 	arena_take(&a, 2 * 70 * 4, &good.y);
-	OK(llm_gpu_matmul(q, &good, NULL));
+	OK(llm_gpu_matmul(q, &good));
 
-#define BAD(part, ...)                                       \
-	do {                                                 \
-		op = good;                                   \
-		__VA_ARGS__;                                 \
-		REFUSED(llm_gpu_matmul(q, &op, NULL), part); \
+#define BAD(part, ...)                                 \
+	do {                                           \
+		op = good;                             \
+		__VA_ARGS__;                           \
+		REFUSED(llm_gpu_matmul(q, &op), part); \
 	} while (0)
 	BAD("sizes are", op.m = 0);
 	BAD("sizes are", op.k = 0);

@@ -112,11 +112,11 @@ static void hand_over(const struct lanes *l, const struct both *norm, const stru
 		      uint32_t turn)
 {
 	if (llm_gpu_coherent(l->gpu)) {
-		OK(llm_gpu_flag(l->q, at(word, 0), turn, NULL));
+		OK(llm_gpu_flag(l->q, at(word, 0), turn));
 		while (!llm_gpu_flag_is(word->data, turn))
 			sched_yield();
 	} else {
-		OK(llm_gpu_to_host(l->q, norm->gpu, 0, norm->bytes, NULL));
+		OK(llm_gpu_to_host(l->q, norm->gpu, 0, norm->bytes));
 		OK(llm_gpu_finish(l->q));
 	}
 }
@@ -159,18 +159,18 @@ static void cut_matmul(const struct lanes *l, bool w4, bool same_bits)
 	for (unsigned int i = 0; i < k; i++)
 		((float *)ones.data)[i] = 1;
 	fill_weights(&w, w4, n, k);
-	OK(llm_gpu_to_device(l->q, x.gpu, 0, x.bytes, NULL));
-	OK(llm_gpu_to_device(l->q, ones.gpu, 0, ones.bytes, NULL));
-	OK(llm_gpu_to_device(l->q, w.gpu, 0, w.bytes, NULL));
-	OK(llm_gpu_rmsnorm(l->q, &norm_op, NULL));
+	OK(llm_gpu_to_device(l->q, x.gpu, 0, x.bytes));
+	OK(llm_gpu_to_device(l->q, ones.gpu, 0, ones.bytes));
+	OK(llm_gpu_to_device(l->q, w.gpu, 0, w.bytes));
+	OK(llm_gpu_rmsnorm(l->q, &norm_op));
 	hand_over(l, &norm, &word, 1);
 	NPU_OK(npu_job_bind(job, "x", norm.npu, 0, norm.bytes));
 	NPU_OK(npu_job_bind(job, "w", w.npu, 0, w.bytes));
 	NPU_OK(npu_job_bind(job, "y", y.npu, 0, y.bytes));
 	/* Both compute at the same time. */
 	NPU_OK(npu_queue_submit(l->npu_q, &job, 1, NULL, &seqno));
-	OK(llm_gpu_quant(l->q, &quant, NULL));
-	OK(llm_gpu_matmul(l->q, &op, NULL));
+	OK(llm_gpu_quant(l->q, &quant));
+	OK(llm_gpu_matmul(l->q, &op));
 	hand_over(l, &z, &word, 2);
 	NPU_OK(npu_queue_wait(l->npu_q, seqno, NPU_FOREVER, NPU_WAIT_DRIVER));
 	for (unsigned int r = 0; r < m; r++)

@@ -55,7 +55,7 @@ static void rmsnorm_of_rows_and_of_heads(void **state)
 		w = take_floats(&a, 1, op.head_dim, 2, &op.w);
 		y = arena_take(&a, (size_t)op.rows * op.ldy * 4, &op.y);
 		arena_send(&a, queues[i]);
-		OK(llm_gpu_rmsnorm(queues[i], &op, NULL));
+		OK(llm_gpu_rmsnorm(queues[i], &op));
 		arena_fetch(&a, queues[i]);
 		for (unsigned int r = 0; r < op.rows; r++)
 			for (unsigned int h = 0; h < op.heads; h++) {
@@ -105,7 +105,7 @@ static void rope_of_both_pairings_at_any_position(void **state)
 			f[p] = powf(10000, -2.0f * p / op.rot_dim);
 		y = arena_take(&a, (size_t)op.rows * op.ldy * 4, &op.y);
 		arena_send(&a, queues[i]);
-		OK(llm_gpu_rope(queues[i], &op, NULL));
+		OK(llm_gpu_rope(queues[i], &op));
 		arena_fetch(&a, queues[i]);
 		for (unsigned int r = 0; r < op.rows; r++)
 			for (unsigned int h = 0; h < op.heads; h++) {
@@ -163,16 +163,16 @@ static void rope_and_norm_in_place(void **state)
 		memcpy(place, x, 3 * 20 * 4);
 		norm.x = norm.y;
 		arena_send(&a, queues[i]);
-		OK(llm_gpu_rmsnorm(queues[i], &norm, NULL));
+		OK(llm_gpu_rmsnorm(queues[i], &norm));
 		rope.x = rope.y;
-		OK(llm_gpu_to_host(queues[i], a.buf, 0, a.bytes, NULL));
+		OK(llm_gpu_to_host(queues[i], a.buf, 0, a.bytes));
 		OK(llm_gpu_finish(queues[i]));
 		memcpy(apart, place, 3 * 20 * 4);
 		arena_send(&a, queues[i]);
-		OK(llm_gpu_rope(queues[i], &rope, NULL));
+		OK(llm_gpu_rope(queues[i], &rope));
 		rope.x = norm.y;
 		rope.y = norm.y;
-		OK(llm_gpu_rope(queues[i], &rope, NULL));
+		OK(llm_gpu_rope(queues[i], &rope));
 		arena_fetch(&a, queues[i]);
 		assert_memory_equal(apart, place, 3 * 20 * 4);
 		for (int c = 0; c < 10; c++)
@@ -206,7 +206,7 @@ static void add_and_gated_activations(void **state)
 		before = malloc((size_t)op.rows * op.lda * 4);
 		memcpy(before, av, (size_t)op.rows * op.lda * 4);
 		arena_send(&a, queues[i]);
-		OK(llm_gpu_binary(queues[i], &op, NULL));
+		OK(llm_gpu_binary(queues[i], &op));
 		arena_fetch(&a, queues[i]);
 		for (unsigned int r = 0; r < op.rows; r++)
 			for (unsigned int c = 0; c < op.cols; c++) {
@@ -262,7 +262,7 @@ static void quant_has_the_npus_numbers(void **state)
 		if (round % 4 == 3)
 			x[random_in(0, op.cols - 1)] = -INFINITY;
 		arena_send(&a, queues[i]);
-		OK(llm_gpu_quant(queues[i], &op, NULL));
+		OK(llm_gpu_quant(queues[i], &op));
 		arena_fetch(&a, queues[i]);
 		for (unsigned int r = 0; r < rows; r++) {
 			const float *from = x + (size_t)(r % op.rows) * op.ldx;
@@ -333,7 +333,7 @@ static void store_has_the_npus_bytes(void **state)
 				fw_kernels_generic.store(want + row_bytes * (op.row + r),
 							 x + (size_t)r * op.ldx, op.cols, op.type);
 		arena_send(&a, queues[i]);
-		OK(llm_gpu_store(queues[i], &op, NULL));
+		OK(llm_gpu_store(queues[i], &op));
 		arena_fetch(&a, queues[i]);
 		assert_memory_equal(cache, want, cache_bytes);
 		free(want);
@@ -450,7 +450,7 @@ static void attention(const char *name, unsigned int kv_type)
 		v = take_cache(&a, &op, op.ldv, &op.v);
 		y = arena_take(&a, (size_t)op.rows * op.ldy * 4, &op.y);
 		arena_send(&a, queues[i]);
-		OK(llm_gpu_attn(queues[i], &op, NULL));
+		OK(llm_gpu_attn(queues[i], &op));
 		arena_fetch(&a, queues[i]);
 		check_attn(&op, q, k, v, y);
 		arena_close(&a);
@@ -500,7 +500,7 @@ static void attention_skips_values_that_a_row_does_not_see(void **state)
 			v[40 * 20 + d] = NAN;
 		y = arena_take(&a, 2 * 20 * 4, &op.y);
 		arena_send(&a, queues[i]);
-		OK(llm_gpu_attn(queues[i], &op, NULL));
+		OK(llm_gpu_attn(queues[i], &op));
 		arena_fetch(&a, queues[i]);
 		for (int d = 0; d < 20; d++) {
 			assert_false(isnan(y[d]));
@@ -512,11 +512,11 @@ static void attention_skips_values_that_a_row_does_not_see(void **state)
 
 /* ---- bad input ------------------------------------------------------------------------------- */
 
-#define BAD(fn, good, part, ...)                 \
-	do {                                     \
-		__typeof__(good) op = good;      \
-		__VA_ARGS__;                     \
-		REFUSED(fn(q, &op, NULL), part); \
+#define BAD(fn, good, part, ...)            \
+	do {                                \
+		__typeof__(good) op = good; \
+		__VA_ARGS__;                \
+		REFUSED(fn(q, &op), part);  \
 	} while (0)
 
 static void bad_operands_are_refused(void **state)

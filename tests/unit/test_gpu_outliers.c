@@ -93,7 +93,7 @@ static void rows_have_the_npus_numbers_and_outliers(void **state)
 		for (unsigned int r = 0; r < op.rows; r++)
 			random_row(x + (size_t)r * op.ldx, op.cols, round);
 		arena_send(&a, queues[i]);
-		OK(llm_gpu_quant_outliers(queues[i], &op, NULL));
+		OK(llm_gpu_quant_outliers(queues[i], &op));
 		arena_fetch(&a, queues[i]);
 		for (unsigned int r = 0; r < op.rows; r++)
 			check_row(i, x + (size_t)r * op.ldx, q + (size_t)r * op.ldq, scale[r],
@@ -196,7 +196,7 @@ static void add_round(int device, enum llm_gpu_weights format)
 	before = malloc(y_bytes);
 	memcpy(before, y, y_bytes);
 	arena_send(&a, queues[device]);
-	OK(llm_gpu_add_outliers(queues[device], &op, NULL));
+	OK(llm_gpu_add_outliers(queues[device], &op));
 	arena_fetch(&a, queues[device]);
 	check_matmul(&op, channels, w, lists, before, y);
 	free(before);
@@ -211,11 +211,11 @@ static void results_have_the_npus_bits(void **state)
 		add_round(i, round % 2 ? LLM_GPU_W4 : LLM_GPU_W8);
 }
 
-#define BAD(fn, good, part, ...)                 \
-	do {                                     \
-		__typeof__(good) op = good;      \
-		__VA_ARGS__;                     \
-		REFUSED(fn(q, &op, NULL), part); \
+#define BAD(fn, good, part, ...)            \
+	do {                                \
+		__typeof__(good) op = good; \
+		__VA_ARGS__;                \
+		REFUSED(fn(q, &op), part);  \
 	} while (0)
 
 static void bad_operands_are_refused(void **state)

@@ -129,17 +129,15 @@ static void memory_that_cannot_be_mapped_is_refused(void **state)
 	REFUSED(llm_gpu_alloc(gpus[0], 0, &buf), "no bytes");
 	OK(llm_gpu_alloc(gpus[0], 64, &buf));
 	assert_false(llm_gpu_shared(buf));
-	REFUSED(llm_gpu_to_host(queues[0], buf, 0, 64, NULL), "only the device has");
-	REFUSED(llm_gpu_flag(queues[0], (struct llm_gpu_area){ buf, 0 }, 1, NULL),
-		"only the device has");
+	REFUSED(llm_gpu_to_host(queues[0], buf, 0, 64), "only the device has");
+	REFUSED(llm_gpu_flag(queues[0], (struct llm_gpu_area){ buf, 0 }, 1), "only the device has");
 	llm_gpu_unmap(buf);
-	REFUSED(llm_gpu_to_device(queues[0], a.buf, 0, 0, NULL), "no bytes");
-	REFUSED(llm_gpu_to_device(queues[0], a.buf, 4000, 97, NULL), "not inside");
-	REFUSED(llm_gpu_to_host(queues[0], a.buf, SIZE_MAX, 2, NULL), "not inside");
-	REFUSED(llm_gpu_flag(queues[0], (struct llm_gpu_area){ a.buf, 4094 }, 1, NULL),
+	REFUSED(llm_gpu_to_device(queues[0], a.buf, 0, 0), "no bytes");
+	REFUSED(llm_gpu_to_device(queues[0], a.buf, 4000, 97), "not inside");
+	REFUSED(llm_gpu_to_host(queues[0], a.buf, SIZE_MAX, 2), "not inside");
+	REFUSED(llm_gpu_flag(queues[0], (struct llm_gpu_area){ a.buf, 4094 }, 1),
 		"not a multiple of 4");
-	REFUSED(llm_gpu_flag(queues[0], (struct llm_gpu_area){ a.buf, 4096 }, 1, NULL),
-		"not inside");
+	REFUSED(llm_gpu_flag(queues[0], (struct llm_gpu_area){ a.buf, 4096 }, 1), "not inside");
 	arena_close(&a);
 }
 
@@ -165,16 +163,16 @@ static void copied_memory_is_a_second_copy(void **state)
 		ys = arena_take(&a, 64, &y);
 		for (int j = 0; j < 16; j++)
 			xs[j] = (float)j, ys[j] = -1;
-		OK(llm_gpu_to_device(queues[i], a.buf, 0, 128, NULL));
+		OK(llm_gpu_to_device(queues[i], a.buf, 0, 128));
 		/* Written after the copy, so the device does not see it. */
 		OK(llm_gpu_finish(queues[i]));
 		xs[3] = 100;
 		op = sum(16, x, x, y);
-		OK(llm_gpu_binary(queues[i], &op, NULL));
+		OK(llm_gpu_binary(queues[i], &op));
 		OK(llm_gpu_finish(queues[i]));
 		/* Read before the copy, so the host does not see the result. */
 		assert_true(ys[5] == -1);
-		OK(llm_gpu_to_host(queues[i], a.buf, y.off, 64, NULL));
+		OK(llm_gpu_to_host(queues[i], a.buf, y.off, 64));
 		OK(llm_gpu_finish(queues[i]));
 		for (int j = 0; j < 16; j++)
 			assert_true(ys[j] == (float)(2 * j));
@@ -206,8 +204,8 @@ static void shared_memory_is_one_copy_on_a_coherent_device(void **state)
 		for (uint32_t turn = 1; turn <= 50; turn++) {
 			for (int j = 0; j < 25000; j++)
 				xs[j] = (float)(j + turn);
-			OK(llm_gpu_binary(queues[i], &op, NULL));
-			OK(llm_gpu_flag(queues[i], flag, turn, NULL));
+			OK(llm_gpu_binary(queues[i], &op));
+			OK(llm_gpu_flag(queues[i], flag, turn));
 			while (!llm_gpu_flag_is(word, turn))
 				sched_yield();
 			for (int j = 0; j < 25000; j++)
@@ -236,10 +234,10 @@ static void flags_of_copied_memory_are_written_by_the_driver(void **state)
 		for (uint32_t turn = 1; turn <= 20; turn++) {
 			for (int j = 0; j < 100; j++)
 				xs[j] = (float)(j * turn);
-			OK(llm_gpu_to_device(queues[i], a.buf, x.off, 400, NULL));
-			OK(llm_gpu_binary(queues[i], &op, NULL));
-			OK(llm_gpu_to_host(queues[i], a.buf, y.off, 400, NULL));
-			OK(llm_gpu_flag(queues[i], flag, turn, NULL));
+			OK(llm_gpu_to_device(queues[i], a.buf, x.off, 400));
+			OK(llm_gpu_binary(queues[i], &op));
+			OK(llm_gpu_to_host(queues[i], a.buf, y.off, 400));
+			OK(llm_gpu_flag(queues[i], flag, turn));
 			while (!llm_gpu_flag_is(word, turn))
 				sched_yield();
 			for (int j = 0; j < 100; j++)
@@ -251,65 +249,36 @@ static void flags_of_copied_memory_are_written_by_the_driver(void **state)
 
 /* ---- order ----------------------------------------------------------------------------------- */
 
-#define CHAINS 5
-#define LINKS 60
-#define COLS 5000
-
-/* Interleaved chains of additions in place; each addition depends on the previous one. */
-static void tickets_order_an_out_of_order_queue(void **state)
+/* Each addition in place depends on the one before. */
+static void operators_run_in_the_order_of_the_calls(void **state)
 {
+	enum { LINKS = 3000, COLS = 500 };
 	FOR_EACH_WIDTH(i)
 	{
-		struct llm_gpu_area at[CHAINS], one, total;
-		uint64_t tickets[CHAINS] = { 0 };
-		float *v[CHAINS], *ones, *t;
-		struct llm_gpu_order order;
+		struct llm_gpu_area at, one;
 		struct llm_gpu_binary op;
+		float *v, *ones, want = 3;
 		struct arena a;
 
-		arena_open(&a, gpus[i], (CHAINS + 2) * (COLS * 4 + 64), LLM_GPU_SHARED);
+		arena_open(&a, gpus[i], 2 * (COLS * 4 + 64), LLM_GPU_SHARED);
 		ones = arena_take(&a, COLS * 4, &one);
-		t = arena_take(&a, COLS * 4, &total);
-		for (int c = 0; c < CHAINS; c++)
-			v[c] = arena_take(&a, COLS * 4, &at[c]);
+		v = arena_take(&a, COLS * 4, &at);
 		for (int j = 0; j < COLS; j++) {
 			ones[j] = 1;
-			for (int c = 0; c < CHAINS; c++)
-				v[c][j] = (float)c;
+			v[j] = want;
 		}
 		arena_send(&a, queues[i]);
-		OK(llm_gpu_finish(queues[i]));
-		for (int l = 0; l < LINKS; l++)
-			for (int c = 0; c < CHAINS; c++) {
-				/* Every other link doubles. */
-				op = sum(COLS, at[c], l % 2 && l < 12 ? at[c] : one, at[c]);
-				order = (struct llm_gpu_order){ &tickets[c], 1, 0 };
-				OK(llm_gpu_binary(queues[i], &op, &order));
-				assert_true(order.done > tickets[c]);
-				tickets[c] = order.done;
-			}
-		/* One operator waits for several; the rest run in the order of the calls. */
-		op = sum(COLS, at[0], at[1], total);
-		order = (struct llm_gpu_order){ tickets, 2, 0 };
-		OK(llm_gpu_binary(queues[i], &op, &order));
-		for (int c = 2; c < CHAINS; c++) {
-			op = sum(COLS, total, at[c], total);
-			OK(llm_gpu_binary(queues[i], &op, NULL));
+		for (int l = 0; l < LINKS; l++) {
+			/* Some links double. */
+			bool twice = l % 300 == 7;
+
+			op = sum(COLS, at, twice ? at : one, at);
+			OK(llm_gpu_binary(queues[i], &op));
+			want += twice ? want : 1;
 		}
 		arena_fetch(&a, queues[i]);
-		for (int j = 0; j < COLS; j++) {
-			float want = 0;
-
-			for (int c = 0; c < CHAINS; c++) {
-				float w = (float)c;
-
-				for (int l = 0; l < LINKS; l++)
-					w += l % 2 && l < 12 ? w : 1;
-				want += w;
-				assert_true(v[c][j] == w);
-			}
-			assert_true(t[j] == want);
-		}
+		for (int j = 0; j < COLS; j++)
+			assert_true(v[j] == want);
 		arena_close(&a);
 	}
 }
@@ -324,9 +293,7 @@ static void a_short_operator_waits_for_a_long_one(void **state)
 			.format = LLM_GPU_F32, .m = 1, .k = K, .n = 1, .ldx = K, .ldw = K, .ldy = 1
 		};
 		struct llm_gpu_area twice, flag;
-		struct llm_gpu_order order;
 		struct llm_gpu_binary op;
-		uint64_t ticket;
 		struct arena a;
 		float *x, *y, *z;
 		uint32_t *word;
@@ -345,14 +312,9 @@ static void a_short_operator_waits_for_a_long_one(void **state)
 			*word = 0;
 			arena_send(&a, queues[i]);
 			OK(llm_gpu_finish(queues[i]));
-			order = (struct llm_gpu_order){ 0 };
-			OK(llm_gpu_matmul(queues[i], &dot, turn % 2 ? &order : NULL));
-			ticket = order.done;
-			order = (struct llm_gpu_order){ &ticket, 1, 0 };
-			OK(llm_gpu_binary(queues[i], &op, turn % 2 ? &order : NULL));
-			ticket = order.done;
-			order = (struct llm_gpu_order){ &ticket, 1, 0 };
-			OK(llm_gpu_flag(queues[i], flag, 1, turn % 2 ? &order : NULL));
+			OK(llm_gpu_matmul(queues[i], &dot));
+			OK(llm_gpu_binary(queues[i], &op));
+			OK(llm_gpu_flag(queues[i], flag, 1));
 			while (!llm_gpu_flag_is(word, 1))
 				sched_yield();
 			arena_fetch(&a, queues[i]);
@@ -361,72 +323,6 @@ static void a_short_operator_waits_for_a_long_one(void **state)
 		}
 		arena_close(&a);
 	}
-}
-
-static void more_operators_than_kept_events_work(void **state)
-{
-	FOR_EACH_WIDTH(i)
-	{
-		struct llm_gpu_area at, one;
-		struct llm_gpu_order order;
-		struct llm_gpu_binary op;
-		uint64_t first = 0, last = 0;
-		struct arena a;
-		float *v, *ones;
-
-		arena_open(&a, gpus[i], 4096, LLM_GPU_SHARED);
-		v = arena_take(&a, 64, &at);
-		ones = arena_take(&a, 64, &one);
-		for (int j = 0; j < 16; j++)
-			v[j] = 0, ones[j] = 1;
-		arena_send(&a, queues[i]);
-		OK(llm_gpu_finish(queues[i]));
-		op = sum(16, at, one, at);
-		for (int l = 0; l < 2500; l++) {
-			/* The first ticket's event has been replaced by then. */
-			order = (struct llm_gpu_order){ (uint64_t[]){ last, first }, 2, 0 };
-			OK(llm_gpu_binary(queues[i], &op, &order));
-			last = order.done;
-			first = first ? first : last;
-		}
-		OK(llm_gpu_wait(queues[i], first));
-		arena_fetch(&a, queues[i]);
-		assert_true(v[0] == 2500 && v[15] == 2500);
-		arena_close(&a);
-	}
-}
-
-static void waiting_for_unknown_tickets_is_refused(void **state)
-{
-	uint64_t many[LLM_GPU_MAX_AFTER + 1] = { 0 }, later;
-	struct llm_gpu_order order = { 0 };
-	struct llm_gpu_area x;
-	struct llm_gpu_binary op;
-	struct arena a;
-	float *v;
-
-	if (no_platform)
-		skip();
-	arena_open(&a, gpus[0], 4096, LLM_GPU_SHARED);
-	v = arena_take(&a, 4, &x);
-	*v = 1;
-	arena_send(&a, queues[0]);
-	op = sum(1, x, x, x);
-	order = (struct llm_gpu_order){ many, LLM_GPU_MAX_AFTER + 1, 0 };
-	REFUSED(llm_gpu_binary(queues[0], &op, &order), "17 others");
-	OK(llm_gpu_finish(queues[0]));
-	order.nr_after = LLM_GPU_MAX_AFTER;
-	OK(llm_gpu_binary(queues[0], &op, &order));
-	later = order.done + 1;
-	REFUSED(llm_gpu_wait(queues[0], later), "not in the queue");
-	order = (struct llm_gpu_order){ &later, 1, 0 };
-	REFUSED(llm_gpu_binary(queues[0], &op, &order), "not in the queue");
-	OK(llm_gpu_wait(queues[0], later - 1));
-	OK(llm_gpu_wait(queues[0], 0));
-	arena_fetch(&a, queues[0]);
-	/* Refused operators have no effect. */
-	assert_true(*v == 2);
-	arena_close(&a);
 }
 
 int main(int argc, char **argv)
@@ -440,10 +336,8 @@ int main(int argc, char **argv)
 		cmocka_unit_test(copied_memory_is_a_second_copy),
 		cmocka_unit_test(shared_memory_is_one_copy_on_a_coherent_device),
 		cmocka_unit_test(flags_of_copied_memory_are_written_by_the_driver),
-		cmocka_unit_test(tickets_order_an_out_of_order_queue),
+		cmocka_unit_test(operators_run_in_the_order_of_the_calls),
 		cmocka_unit_test(a_short_operator_waits_for_a_long_one),
-		cmocka_unit_test(more_operators_than_kept_events_work),
-		cmocka_unit_test(waiting_for_unknown_tickets_is_refused),
 	};
 
 	if (argc > 1 && !strcmp(argv[1], "without-platform"))

@@ -10,10 +10,10 @@
  *	    llm_gpu_map(gpu, npu_buffer_data(a), npu_buffer_size(a), LLM_GPU_SHARED, &work) ||
  *	    llm_gpu_map(gpu, npu_buffer_data(b), npu_buffer_size(b), LLM_GPU_SHARED, &weights))
  *		errx(1, "%s", llm_error());
- *	llm_gpu_to_device(q, weights, 0, npu_buffer_size(b), NULL);
- *	llm_gpu_to_device(q, work, x_off, x_bytes, NULL);
- *	llm_gpu_matmul(q, &(struct llm_gpu_matmul){ ... }, NULL);
- *	llm_gpu_to_host(q, work, y_off, y_bytes, NULL);
+ *	llm_gpu_to_device(q, weights, 0, npu_buffer_size(b));
+ *	llm_gpu_to_device(q, work, x_off, x_bytes);
+ *	llm_gpu_matmul(q, &(struct llm_gpu_matmul){ ... });
+ *	llm_gpu_to_host(q, work, y_off, y_bytes);
  *	llm_gpu_finish(q);
  *
  * Memory. A buffer is host memory that is mapped for the device, once for the life of an engine or
@@ -36,9 +36,7 @@
  * tests the device in both directions. If the test fails, llm_gpu_coherent() is false, a thread of
  * the driver writes flags when it reports the end, and callers must use the driver's way.
  *
- * Order. Queues are out-of-order if the device supports it. struct llm_gpu_order
- * names the operators that an operator waits for; without it (NULL) it waits for all
- * earlier ones of the queue.
+ * Order. Operators of a queue run one after another, in the order of the calls.
  *
  * Numbers. Matrices are row-major; ld* is the number of elements from row to row. Operators have
  * the semantics and layouts of the NPU's commands of the same name (uapi/npu/vnpu_isa.h). Sums of
@@ -123,37 +121,26 @@ int llm_gpu_queue_create(struct llm_gpu *gpu, struct llm_gpu_queue **queue);
 /* Waits for the operators in the queue. */
 void llm_gpu_queue_free(struct llm_gpu_queue *queue);
 
-/* What an operator waits for, and the ticket by which others can wait for it. */
-struct llm_gpu_order {
-	const uint64_t *after; /* tickets of this queue; 0 waits for nothing */
-	unsigned int nr_after; /* at most LLM_GPU_MAX_AFTER */
-	uint64_t done; /* out: the operator's ticket */
-};
-#define LLM_GPU_MAX_AFTER 16
-
-/* Submits the queued operators to the device; finish, wait and flag do so too. */
+/* Submits the queued operators to the device; finish and flag do so too. */
 int llm_gpu_flush(struct llm_gpu_queue *q);
-/* Wait for operator @ticket, or for all. -EIO: it failed. */
-int llm_gpu_wait(struct llm_gpu_queue *q, uint64_t ticket);
+/* Waits for all of them. -EIO: one failed. */
 int llm_gpu_finish(struct llm_gpu_queue *q);
 
 /* Make @bytes at @off of a buffer, as the host wrote them, visible to later operators, or as
  * operators wrote them to the host, once the transfer is done. Neither side may write there in the
  * meantime. */
-int llm_gpu_to_device(struct llm_gpu_queue *q, struct llm_gpu_buffer *buf, size_t off, size_t bytes,
-		      struct llm_gpu_order *order);
-int llm_gpu_to_host(struct llm_gpu_queue *q, struct llm_gpu_buffer *buf, size_t off, size_t bytes,
-		    struct llm_gpu_order *order);
+int llm_gpu_to_device(struct llm_gpu_queue *q, struct llm_gpu_buffer *buf, size_t off,
+		      size_t bytes);
+int llm_gpu_to_host(struct llm_gpu_queue *q, struct llm_gpu_buffer *buf, size_t off, size_t bytes);
 
 /*
- * Writes @value to a 32-bit word of host memory when the operators that it waits for are done, so
- * that the host can poll the word, with llm_gpu_flag_is(), which has acquire order. @flag is in a
- * buffer of llm_gpu_map(). A kernel writes it if the device is coherent and the buffer shared, else
- * a thread of the driver; the host then sees results only after to_host. The word must stay mapped
- * until it is written.
+ * Writes @value to a 32-bit word of host memory when the operators before it are done, so that the
+ * host can poll the word, with llm_gpu_flag_is(), which has acquire order. @flag is in a buffer of
+ * llm_gpu_map(). A kernel writes it if the device is coherent and the buffer shared, else a thread
+ * of the driver; the host then sees results only after to_host. The word must stay mapped until it
+ * is written.
  */
-int llm_gpu_flag(struct llm_gpu_queue *q, struct llm_gpu_area flag, uint32_t value,
-		 struct llm_gpu_order *order);
+int llm_gpu_flag(struct llm_gpu_queue *q, struct llm_gpu_area flag, uint32_t value);
 static inline bool llm_gpu_flag_is(const void *word, uint32_t value)
 {
 	return __atomic_load_n((const uint32_t *)word, __ATOMIC_ACQUIRE) == value;
@@ -189,8 +176,7 @@ struct llm_gpu_matmul {
 	unsigned int group; /* W4: 32, 64 or 128, a divisor of k */
 	bool add; /* W8 and W4: adds to y, for the second plane of x (llm_gpu_quant) */
 };
-int llm_gpu_matmul(struct llm_gpu_queue *q, const struct llm_gpu_matmul *op,
-		   struct llm_gpu_order *order);
+int llm_gpu_matmul(struct llm_gpu_queue *q, const struct llm_gpu_matmul *op);
 
 /* QUANT (planes 0 or 1): per row scale = max|x| / 127 and q = round(x / scale); QUANT16 (planes 2);
  * see struct vnpu_cmd_quant. x F32 [rows][ldx], q INT8 [planes * rows][ldq], scale F32 [planes *
@@ -200,8 +186,7 @@ struct llm_gpu_quant {
 	unsigned int rows, cols, planes;
 	unsigned int ldx, ldq;
 };
-int llm_gpu_quant(struct llm_gpu_queue *q, const struct llm_gpu_quant *op,
-		  struct llm_gpu_order *order);
+int llm_gpu_quant(struct llm_gpu_queue *q, const struct llm_gpu_quant *op);
 
 /* QUANT_OUTLIERS: INT8 and a row's outliers. x F32 [rows][ldx], q INT8 [rows][ldq], scale F32
  * [rows], outliers struct vnpu_outliers [rows]. */
@@ -210,8 +195,7 @@ struct llm_gpu_quant_outliers {
 	unsigned int rows, cols;
 	unsigned int ldx, ldq;
 };
-int llm_gpu_quant_outliers(struct llm_gpu_queue *q, const struct llm_gpu_quant_outliers *op,
-			   struct llm_gpu_order *order);
+int llm_gpu_quant_outliers(struct llm_gpu_queue *q, const struct llm_gpu_quant_outliers *op);
 
 /* ADD_OUTLIERS: adds to y[r][c] the outliers of row r times the weights of channel c, for a range
  * of channels as in llm_gpu_matmul(). format: W8 or W4. */
@@ -222,8 +206,7 @@ struct llm_gpu_add_outliers {
 	unsigned int ldy;
 	unsigned int group; /* W4 */
 };
-int llm_gpu_add_outliers(struct llm_gpu_queue *q, const struct llm_gpu_add_outliers *op,
-			 struct llm_gpu_order *order);
+int llm_gpu_add_outliers(struct llm_gpu_queue *q, const struct llm_gpu_add_outliers *op);
 
 /* RMSNORM of each head: y[r][h][c] = x[r][h][c] / sqrt(mean over c of x^2 + eps) w[c], F32; rows of
  * x [rows][ldx] are heads of head_dim. heads is 1 for whole rows. y may be x. */
@@ -233,8 +216,7 @@ struct llm_gpu_rmsnorm {
 	unsigned int ldx, ldy;
 	float eps;
 };
-int llm_gpu_rmsnorm(struct llm_gpu_queue *q, const struct llm_gpu_rmsnorm *op,
-		    struct llm_gpu_order *order);
+int llm_gpu_rmsnorm(struct llm_gpu_queue *q, const struct llm_gpu_rmsnorm *op);
 
 /* ROPE: rotates pairs of the first rot_dim values of each head by (pos + row) inv_freq[i] and
  * copies the others; mode: enum vnpu_rope_mode. pos + rows is at most 2^24. y may be x. */
@@ -243,8 +225,7 @@ struct llm_gpu_rope {
 	unsigned int rows, heads, head_dim, rot_dim, pos, mode;
 	unsigned int ldx, ldy;
 };
-int llm_gpu_rope(struct llm_gpu_queue *q, const struct llm_gpu_rope *op,
-		 struct llm_gpu_order *order);
+int llm_gpu_rope(struct llm_gpu_queue *q, const struct llm_gpu_rope *op);
 
 /* ATTN: y = softmax(scale q k^T) v, causal; row r sees rows 0..pos + r of the cache, which has
  * ctx_rows. q, y F32 [rows][ld][heads][head_dim]; k, v of kv_type (enum vnpu_kv_type)
@@ -255,8 +236,7 @@ struct llm_gpu_attn {
 	unsigned int ldq, ldk, ldv, ldy;
 	float scale;
 };
-int llm_gpu_attn(struct llm_gpu_queue *q, const struct llm_gpu_attn *op,
-		 struct llm_gpu_order *order);
+int llm_gpu_attn(struct llm_gpu_queue *q, const struct llm_gpu_attn *op);
 
 /* Element-wise over [rows][cols], F32; y may be a or b. */
 enum llm_gpu_binary_kind {
@@ -270,8 +250,7 @@ struct llm_gpu_binary {
 	unsigned int rows, cols;
 	unsigned int lda, ldb, ldy;
 };
-int llm_gpu_binary(struct llm_gpu_queue *q, const struct llm_gpu_binary *op,
-		   struct llm_gpu_order *order);
+int llm_gpu_binary(struct llm_gpu_queue *q, const struct llm_gpu_binary *op);
 
 /* STORE: converts x F32 [rows][cols] to @type (enum vnpu_kv_type) and stores it in a cache dst
  * [..][ld_dst] from row @row on. */
@@ -280,7 +259,6 @@ struct llm_gpu_store {
 	unsigned int rows, cols, row, type;
 	unsigned int ldx, ld_dst;
 };
-int llm_gpu_store(struct llm_gpu_queue *q, const struct llm_gpu_store *op,
-		  struct llm_gpu_order *order);
+int llm_gpu_store(struct llm_gpu_queue *q, const struct llm_gpu_store *op);
 
 #endif /* GPU_H */

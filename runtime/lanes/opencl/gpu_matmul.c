@@ -89,8 +89,7 @@ static enum gpu_kernel kernel_for(enum gpu_kernel gemm, unsigned int m)
 	return m > GEMV_ROWS ? gemm : gemm + (m > 2 ? 3 : m);
 }
 
-static int run_panels(struct llm_gpu_queue *q, const struct llm_gpu_matmul *op,
-		      struct llm_gpu_order *order)
+static int run_panels(struct llm_gpu_queue *q, const struct llm_gpu_matmul *op)
 {
 	const struct gpu_shape *s = &q->gpu->shape;
 	enum gpu_kernel gemm = op->format == LLM_GPU_W8 ? GPU_gemm_w8
@@ -120,11 +119,10 @@ static int run_panels(struct llm_gpu_queue *q, const struct llm_gpu_matmul *op,
 	return gpu_run(&l,
 		       (size_t[]){ (units + s->group - 1) / s->group,
 				   many ? (op->m + tile - 1) / tile : 1 },
-		       (size_t[]){ s->group, many ? s->gemm_groups : s->gemv_split }, order);
+		       (size_t[]){ s->group, many ? s->gemm_groups : s->gemv_split });
 }
 
-static int run_rows(struct llm_gpu_queue *q, const struct llm_gpu_matmul *op,
-		    struct llm_gpu_order *order)
+static int run_rows(struct llm_gpu_queue *q, const struct llm_gpu_matmul *op)
 {
 	unsigned int element = op->format == LLM_GPU_F32 ? 4 : 2,
 		     tiles = (op->n + GPU_ROWS_TILE - 1) / GPU_ROWS_TILE;
@@ -148,18 +146,17 @@ static int run_rows(struct llm_gpu_queue *q, const struct llm_gpu_matmul *op,
 		return gpu_run(&l,
 			       (size_t[]){ (tiles + group - 1) / group,
 					   (op->m + GPU_ROWS_TILE - 1) / GPU_ROWS_TILE },
-			       (size_t[]){ group, 1 }, order);
+			       (size_t[]){ group, 1 });
 	return gpu_run(&l, (size_t[]){ 1, (op->n + group - 1) / group },
-		       (size_t[]){ q->gpu->shape.gemv_split, group }, order);
+		       (size_t[]){ q->gpu->shape.gemv_split, group });
 }
 
-int llm_gpu_matmul(struct llm_gpu_queue *q, const struct llm_gpu_matmul *op,
-		   struct llm_gpu_order *order)
+int llm_gpu_matmul(struct llm_gpu_queue *q, const struct llm_gpu_matmul *op)
 {
 	int err = check_shape(op);
 
 	err = err ? err : check_areas(q, op);
 	if (err)
 		return err;
-	return in_panels(op) ? run_panels(q, op, order) : run_rows(q, op, order);
+	return in_panels(op) ? run_panels(q, op) : run_rows(q, op);
 }

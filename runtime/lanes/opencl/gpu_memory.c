@@ -97,27 +97,32 @@ static int probe_turn(struct llm_gpu_queue *q, uint32_t *words, struct llm_gpu_b
 			    flag = { buf, PROBE_FLAG };
 	cl_int status = CL_QUEUED;
 	struct gpu_launch l;
+	cl_event end;
 	int err;
 
 	__atomic_store_n(&words[PROBE_IN / 4], turn * 0x01010101, __ATOMIC_RELEASE);
 	gpu_begin(&l, q, GPU_probe);
 	gpu_arg_area(&l, &in);
 	gpu_arg_area(&l, &out);
-	err = gpu_run(&l, (size_t[]){ 1, 1 }, (size_t[]){ 1, 1 }, NULL);
+	err = gpu_run(&l, (size_t[]){ 1, 1 }, (size_t[]){ 1, 1 });
 	if (err)
 		return err;
 	gpu_begin(&l, q, GPU_flag);
 	gpu_arg_area(&l, &flag);
 	gpu_arg_u32(&l, turn);
-	err = gpu_run(&l, (size_t[]){ 1, 1 }, (size_t[]){ 1, 1 }, NULL);
-	err = err ? err : llm_gpu_flush(q);
+	err = gpu_run(&l, (size_t[]){ 1, 1 }, (size_t[]){ 1, 1 });
+	err = err ? err : gpu_marker(q, &end);
 	if (err)
 		return err;
-	while (!llm_gpu_flag_is(&words[PROBE_FLAG / 4], turn) && status > CL_COMPLETE) {
+	err = llm_gpu_flush(q);
+	while (!err && !llm_gpu_flag_is(&words[PROBE_FLAG / 4], turn) && status > CL_COMPLETE) {
 		sched_yield();
-		clGetEventInfo(q->events[q->last % GPU_EVENTS], CL_EVENT_COMMAND_EXECUTION_STATUS,
-			       sizeof(status), &status, NULL);
+		clGetEventInfo(end, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof(status), &status,
+			       NULL);
 	}
+	clReleaseEvent(end);
+	if (err)
+		return err;
 	*seen = llm_gpu_flag_is(&words[PROBE_FLAG / 4], turn) &&
 		llm_gpu_flag_is(&words[PROBE_OUT / 4], ~(turn * 0x01010101));
 	return llm_gpu_finish(q);

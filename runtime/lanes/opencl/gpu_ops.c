@@ -47,8 +47,7 @@ static int check_kv(const struct llm_gpu_area *area, unsigned int type, unsigned
 			 type == VNPU_KV_F32 ? 4 : 2, q, op, what);
 }
 
-static int run_quant(struct llm_gpu_queue *q, const struct llm_gpu_quant *op, unsigned int plane,
-		     struct llm_gpu_order *order)
+static int run_quant(struct llm_gpu_queue *q, const struct llm_gpu_quant *op, unsigned int plane)
 {
 	struct gpu_launch l;
 
@@ -61,16 +60,13 @@ static int run_quant(struct llm_gpu_queue *q, const struct llm_gpu_quant *op, un
 	gpu_arg_u32(&l, op->cols);
 	gpu_arg_u32(&l, op->rows);
 	gpu_arg_u32(&l, plane);
-	return gpu_run(&l, (size_t[]){ op->rows, 1 }, (size_t[]){ q->gpu->shape.row_items, 1 },
-		       order);
+	return gpu_run(&l, (size_t[]){ op->rows, 1 }, (size_t[]){ q->gpu->shape.row_items, 1 });
 }
 
-int llm_gpu_quant(struct llm_gpu_queue *q, const struct llm_gpu_quant *op,
-		  struct llm_gpu_order *order)
+int llm_gpu_quant(struct llm_gpu_queue *q, const struct llm_gpu_quant *op)
 {
 	static const char name[] = "a quantisation";
 	unsigned int rows = op->planes > 1 ? 2 * op->rows : op->rows;
-	struct llm_gpu_order second;
 	int err = check_sizes(name, op->rows, op->cols);
 
 	if (!err && op->planes > 2)
@@ -85,19 +81,11 @@ int llm_gpu_quant(struct llm_gpu_queue *q, const struct llm_gpu_quant *op,
 	err = err ? err : gpu_check(&op->scale, 1, rows * 4ull, 0, 4, q, name, "scales");
 	if (err)
 		return err;
-	err = run_quant(q, op, 0, order);
-	if (err || op->planes < 2)
-		return err;
-	if (!order)
-		return run_quant(q, op, 1, NULL);
-	second = (struct llm_gpu_order){ .after = &order->done, .nr_after = 1 };
-	err = run_quant(q, op, 1, &second);
-	order->done = second.done;
-	return err;
+	err = run_quant(q, op, 0);
+	return err || op->planes < 2 ? err : run_quant(q, op, 1);
 }
 
-int llm_gpu_rmsnorm(struct llm_gpu_queue *q, const struct llm_gpu_rmsnorm *op,
-		    struct llm_gpu_order *order)
+int llm_gpu_rmsnorm(struct llm_gpu_queue *q, const struct llm_gpu_rmsnorm *op)
 {
 	static const char name[] = "a norm";
 	uint64_t cols = (uint64_t)op->heads * op->head_dim;
@@ -118,11 +106,10 @@ int llm_gpu_rmsnorm(struct llm_gpu_queue *q, const struct llm_gpu_rmsnorm *op,
 	gpu_arg_u32(&l, op->head_dim);
 	gpu_arg_float(&l, op->eps);
 	return gpu_run(&l, (size_t[]){ op->heads, op->rows },
-		       (size_t[]){ q->gpu->shape.row_items, 1 }, order);
+		       (size_t[]){ q->gpu->shape.row_items, 1 });
 }
 
-int llm_gpu_rope(struct llm_gpu_queue *q, const struct llm_gpu_rope *op,
-		 struct llm_gpu_order *order)
+int llm_gpu_rope(struct llm_gpu_queue *q, const struct llm_gpu_rope *op)
 {
 	static const char name[] = "a rotation";
 	uint64_t cols = (uint64_t)op->heads * op->head_dim;
@@ -151,11 +138,10 @@ int llm_gpu_rope(struct llm_gpu_queue *q, const struct llm_gpu_rope *op,
 	gpu_arg_u32(&l, op->pos);
 	gpu_arg_u32(&l, op->mode == VNPU_ROPE_ADJACENT);
 	return gpu_run(&l, (size_t[]){ groups_of(op->head_dim - op->rot_dim / 2), op->rows },
-		       (size_t[]){ ITEMS, 1 }, order);
+		       (size_t[]){ ITEMS, 1 });
 }
 
-int llm_gpu_binary(struct llm_gpu_queue *q, const struct llm_gpu_binary *op,
-		   struct llm_gpu_order *order)
+int llm_gpu_binary(struct llm_gpu_queue *q, const struct llm_gpu_binary *op)
 {
 	static const enum gpu_kernel kernels[] = { [LLM_GPU_ADD] = GPU_add,
 						   [LLM_GPU_SILU] = GPU_glu_silu,
@@ -183,11 +169,10 @@ int llm_gpu_binary(struct llm_gpu_queue *q, const struct llm_gpu_binary *op,
 		&l,
 		(size_t[]){ groups_of((op->cols + q->gpu->shape.vector - 1) / q->gpu->shape.vector),
 			    op->rows },
-		(size_t[]){ ITEMS, 1 }, order);
+		(size_t[]){ ITEMS, 1 });
 }
 
-int llm_gpu_store(struct llm_gpu_queue *q, const struct llm_gpu_store *op,
-		  struct llm_gpu_order *order)
+int llm_gpu_store(struct llm_gpu_queue *q, const struct llm_gpu_store *op)
 {
 	static const char name[] = "a store";
 	struct llm_gpu_area dst = op->dst;
@@ -217,7 +202,7 @@ int llm_gpu_store(struct llm_gpu_queue *q, const struct llm_gpu_store *op,
 		       (size_t[]){ groups_of(op->type == VNPU_KV_Q8_0 ? op->cols / VNPU_Q8_0_VALUES
 								      : op->cols),
 				   op->rows },
-		       (size_t[]){ ITEMS, 1 }, order);
+		       (size_t[]){ ITEMS, 1 });
 }
 
 static int check_attn(const struct llm_gpu_queue *q, const struct llm_gpu_attn *op)
@@ -247,8 +232,7 @@ static int check_attn(const struct llm_gpu_queue *q, const struct llm_gpu_attn *
 	return err ? err : check_f32(&op->y, op->rows, cols, op->ldy, q, name, "y");
 }
 
-int llm_gpu_attn(struct llm_gpu_queue *q, const struct llm_gpu_attn *op,
-		 struct llm_gpu_order *order)
+int llm_gpu_attn(struct llm_gpu_queue *q, const struct llm_gpu_attn *op)
 {
 	unsigned int share, queries = q->gpu->shape.queries;
 	struct gpu_launch l;
@@ -277,5 +261,5 @@ int llm_gpu_attn(struct llm_gpu_queue *q, const struct llm_gpu_attn *op,
 	gpu_arg_float(&l, op->scale);
 	return gpu_run(
 		&l, (size_t[]){ ((size_t)op->rows * share + queries - 1) / queries, op->kv_heads },
-		(size_t[]){ q->gpu->shape.attn_items, 1 }, order);
+		(size_t[]){ q->gpu->shape.attn_items, 1 });
 }

@@ -19,8 +19,7 @@ static int check_sizes(const char *op, unsigned int rows, unsigned int k)
 	return 0;
 }
 
-int llm_gpu_quant_outliers(struct llm_gpu_queue *q, const struct llm_gpu_quant_outliers *op,
-			   struct llm_gpu_order *order)
+int llm_gpu_quant_outliers(struct llm_gpu_queue *q, const struct llm_gpu_quant_outliers *op)
 {
 	static const char name[] = "a quantisation with outliers";
 	struct gpu_launch l;
@@ -45,8 +44,7 @@ int llm_gpu_quant_outliers(struct llm_gpu_queue *q, const struct llm_gpu_quant_o
 	gpu_arg_u64(&l, op->ldx);
 	gpu_arg_u64(&l, op->ldq);
 	gpu_arg_u32(&l, op->cols);
-	return gpu_run(&l, (size_t[]){ op->rows, 1 }, (size_t[]){ q->gpu->shape.row_items, 1 },
-		       order);
+	return gpu_run(&l, (size_t[]){ op->rows, 1 }, (size_t[]){ q->gpu->shape.row_items, 1 });
 }
 
 static int check_weights(const struct llm_gpu_queue *q, const struct llm_gpu_add_outliers *op,
@@ -68,8 +66,7 @@ static int check_weights(const struct llm_gpu_queue *q, const struct llm_gpu_add
 	return gpu_check(&op->w, panels, bytes, bytes, 64, q, name, "weights");
 }
 
-int llm_gpu_add_outliers(struct llm_gpu_queue *q, const struct llm_gpu_add_outliers *op,
-			 struct llm_gpu_order *order)
+int llm_gpu_add_outliers(struct llm_gpu_queue *q, const struct llm_gpu_add_outliers *op)
 {
 	static const char name[] = "a matmul of outliers";
 	struct gpu_launch l;
@@ -96,6 +93,6 @@ int llm_gpu_add_outliers(struct llm_gpu_queue *q, const struct llm_gpu_add_outli
 	gpu_arg_u32(&l, op->first);
 	gpu_arg_u32(&l, op->n);
 	gpu_arg_u32(&l, op->format == LLM_GPU_W4 ? op->group : 0);
-	return gpu_run(&l, (size_t[]){ (op->n + ITEMS - 1) / ITEMS, op->m }, (size_t[]){ ITEMS, 1 },
-		       order);
+	return gpu_run(&l, (size_t[]){ (op->n + ITEMS - 1) / ITEMS, op->m },
+		       (size_t[]){ ITEMS, 1 });
 }

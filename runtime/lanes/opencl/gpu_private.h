@@ -56,16 +56,10 @@ struct llm_gpu_buffer {
 	bool shared;
 };
 
-/* Operators whose events are kept. Before an event is replaced, its operator is waited for. */
-#define GPU_EVENTS 1024
-
 struct llm_gpu_queue {
 	struct llm_gpu *gpu;
 	cl_command_queue queue;
 	cl_kernel kernels[GPU_NR_KERNELS]; /* made when first used */
-	cl_event events[GPU_EVENTS]; /* of ticket t at t % GPU_EVENTS */
-	uint64_t last; /* ticket; the first is 1 */
-	bool chained; /* the last operator waits for all before it */
 	atomic_uint callbacks; /* flags that a thread of the driver has yet to write */
 };
 
@@ -88,8 +82,10 @@ void gpu_arg_u32(struct gpu_launch *l, uint32_t value);
 void gpu_arg_u64(struct gpu_launch *l, uint64_t value);
 void gpu_arg_float(struct gpu_launch *l, float value);
 /* Runs @groups work-groups of @items work-items in each of two dimensions. */
-int gpu_run(struct gpu_launch *l, const size_t groups[2], const size_t items[2],
-	    struct llm_gpu_order *order);
+int gpu_run(struct gpu_launch *l, const size_t groups[2], const size_t items[2]);
+
+/* An event that ends when all operators in the queue have; the caller releases it. */
+int gpu_marker(struct llm_gpu_queue *q, cl_event *event);
 
 /* Returns 0 if rows of @row_bytes, @stride bytes apart, are inside the area's buffer, with offset
  * and stride multiples of @align; else -EINVAL with a line that names @op and its operand @what. */

@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * The GPU lane's queues: tickets, the order of operators, and the two ways to learn of an end.
- *
- * Each operator is one OpenCL command with an event. A ring indexed by the ticket keeps the events.
- * Before one is overwritten, its operator is waited for, which takes no time after GPU_EVENTS later
- * operators.
+ * The GPU lane's queues, and the ways to learn of their operators' end. Operators of a queue run
+ * one after another, as a pass through a model does, so none needs an event: a marker's tells of
+ * all before it, of failures too.
  */
 #include <errno.h>
 #include <sched.h>
@@ -29,9 +27,7 @@ int llm_gpu_queue_create(struct llm_gpu *gpu, struct llm_gpu_queue **out)
 	if (!q)
 		return llm_fail(-ENOMEM, "no memory for an OpenCL queue");
 	q->gpu = gpu;
-	q->queue = clCreateCommandQueue(
-		gpu->context, gpu->device,
-		gpu->info.out_of_order ? CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE : 0, &err);
+	q->queue = clCreateCommandQueue(gpu->context, gpu->device, 0, &err);
 	if (err) {
 		free(q);
 		return gpu_fail(err, "a queue");
@@ -47,91 +43,11 @@ void llm_gpu_queue_free(struct llm_gpu_queue *q)
 	clFinish(q->queue);
 	while (atomic_load_explicit(&q->callbacks, memory_order_acquire))
 		sched_yield();
-	for (unsigned int i = 0; i < GPU_EVENTS; i++)
-		if (q->events[i])
-			clReleaseEvent(q->events[i]);
 	for (unsigned int i = 0; i < GPU_NR_KERNELS; i++)
 		if (q->kernels[i])
 			clReleaseKernel(q->kernels[i]);
 	clReleaseCommandQueue(q->queue);
 	free(q);
-}
-
-/* ---- order ----------------------------------------------------------------------------------- */
-
-/* The event of a ticket; NULL if it is done for sure. */
-static cl_event event_of(const struct llm_gpu_queue *q, uint64_t ticket)
-{
-	return ticket && q->last - ticket < GPU_EVENTS ? q->events[ticket % GPU_EVENTS] : NULL;
-}
-
-/* Keeps @event, of which the queue takes the reference, for the next ticket. */
-static int event_keep(struct llm_gpu_queue *q, cl_event event, bool chained,
-		      struct llm_gpu_order *order)
-{
-	cl_event *place = &q->events[++q->last % GPU_EVENTS];
-	cl_int err = CL_SUCCESS;
-
-	if (*place) {
-		err = clWaitForEvents(1, place);
-		clReleaseEvent(*place);
-	}
-	*place = event;
-	q->chained = chained;
-	if (order)
-		order->done = q->last;
-	return err ? gpu_fail(err, "an operator") : 0;
-}
-
-/* The events that the next command waits for. */
-struct wait_list {
-	cl_event events[LLM_GPU_MAX_AFTER];
-	cl_uint nr;
-};
-
-static int wait_list_make(struct llm_gpu_queue *q, const struct llm_gpu_order *order,
-			  struct wait_list *list)
-{
-	cl_event event;
-	cl_int err;
-	int ret;
-
-	list->nr = 0;
-	if (order) {
-		if (order->nr_after > LLM_GPU_MAX_AFTER)
-			return llm_fail(
-				-EINVAL,
-				"OpenCL: an operator waits for %u others; at most %u are possible",
-				order->nr_after, LLM_GPU_MAX_AFTER);
-		for (unsigned int i = 0; i < order->nr_after; i++) {
-			if (order->after[i] > q->last)
-				return llm_fail(
-					-EINVAL,
-					"OpenCL: an operator waits for one that is not in the "
-					"queue");
-			event = event_of(q, order->after[i]);
-			if (event)
-				list->events[list->nr++] = event;
-		}
-		return 0;
-	}
-	if (!q->last)
-		return 0;
-	if (!q->chained) {
-		err = clEnqueueMarkerWithWaitList(q->queue, 0, NULL, &event);
-		if (err)
-			return gpu_fail(err, "a marker");
-		ret = event_keep(q, event, true, NULL);
-		if (ret)
-			return ret;
-	}
-	list->events[list->nr++] = event_of(q, q->last);
-	return 0;
-}
-
-static const cl_event *wait_list_events(const struct wait_list *list)
-{
-	return list->nr ? list->events : NULL;
 }
 
 /* ---- launches -------------------------------------------------------------------------------- */
@@ -171,24 +87,14 @@ void gpu_arg_area(struct gpu_launch *l, const struct llm_gpu_area *area)
 	gpu_arg_u64(l, area->off);
 }
 
-int gpu_run(struct gpu_launch *l, const size_t groups[2], const size_t items[2],
-	    struct llm_gpu_order *order)
+int gpu_run(struct gpu_launch *l, const size_t groups[2], const size_t items[2])
 {
 	size_t global[2] = { groups[0] * items[0], groups[1] * items[1] };
-	struct wait_list list;
-	cl_event event;
-	int ret;
 
-	if (l->err)
-		return gpu_fail(l->err, kernel_names[l->which]);
-	ret = wait_list_make(l->q, order, &list);
-	if (ret)
-		return ret;
-	l->err = clEnqueueNDRangeKernel(l->q->queue, l->kernel, 2, NULL, global, items, list.nr,
-					wait_list_events(&list), &event);
-	if (l->err)
-		return gpu_fail(l->err, kernel_names[l->which]);
-	return event_keep(l->q, event, !order, order);
+	if (!l->err)
+		l->err = clEnqueueNDRangeKernel(l->q->queue, l->kernel, 2, NULL, global, items, 0,
+						NULL, NULL);
+	return l->err ? gpu_fail(l->err, kernel_names[l->which]) : 0;
 }
 
 /* ---- copies ---------------------------------------------------------------------------------- */
@@ -197,12 +103,10 @@ int gpu_run(struct gpu_launch *l, const size_t groups[2], const size_t items[2],
  * is the standard's way to make host memory current (OpenCL 1.2, section 5.2.2);
  * platforms copy nothing. */
 static int transfer(struct llm_gpu_queue *q, struct llm_gpu_buffer *buf, size_t off, size_t bytes,
-		    bool to_host, struct llm_gpu_order *order)
+		    bool to_host)
 {
 	const char *what = to_host ? "to the host" : "to the device";
 	struct llm_gpu_area area = { buf, off };
-	struct wait_list list;
-	cl_event event;
 	cl_int err;
 	int ret = gpu_check(&area, 1, bytes, 0, 1, q, "a transfer", "memory");
 
@@ -211,29 +115,25 @@ static int transfer(struct llm_gpu_queue *q, struct llm_gpu_buffer *buf, size_t 
 	if (!ret && !buf->host)
 		ret = llm_fail(-EINVAL, "OpenCL: a transfer %s of memory that only the device has",
 			       what);
-	ret = ret ? ret : wait_list_make(q, order, &list);
 	if (ret)
 		return ret;
 	if (to_host)
 		err = clEnqueueReadBuffer(q->queue, buf->mem, CL_FALSE, off, bytes, buf->host + off,
-					  list.nr, wait_list_events(&list), &event);
+					  0, NULL, NULL);
 	else
 		err = clEnqueueWriteBuffer(q->queue, buf->mem, CL_FALSE, off, bytes,
-					   buf->host + off, list.nr, wait_list_events(&list),
-					   &event);
-	return err ? gpu_fail(err, what) : event_keep(q, event, !order, order);
+					   buf->host + off, 0, NULL, NULL);
+	return err ? gpu_fail(err, what) : 0;
 }
 
-int llm_gpu_to_device(struct llm_gpu_queue *q, struct llm_gpu_buffer *buf, size_t off, size_t bytes,
-		      struct llm_gpu_order *order)
+int llm_gpu_to_device(struct llm_gpu_queue *q, struct llm_gpu_buffer *buf, size_t off, size_t bytes)
 {
-	return transfer(q, buf, off, bytes, false, order);
+	return transfer(q, buf, off, bytes, false);
 }
 
-int llm_gpu_to_host(struct llm_gpu_queue *q, struct llm_gpu_buffer *buf, size_t off, size_t bytes,
-		    struct llm_gpu_order *order)
+int llm_gpu_to_host(struct llm_gpu_queue *q, struct llm_gpu_buffer *buf, size_t off, size_t bytes)
 {
-	return transfer(q, buf, off, bytes, true, order);
+	return transfer(q, buf, off, bytes, true);
 }
 
 /* ---- ends ------------------------------------------------------------------------------------ */
@@ -245,31 +145,23 @@ int llm_gpu_flush(struct llm_gpu_queue *q)
 	return err ? gpu_fail(err, "flushing a queue") : 0;
 }
 
-int llm_gpu_wait(struct llm_gpu_queue *q, uint64_t ticket)
+int gpu_marker(struct llm_gpu_queue *q, cl_event *event)
 {
-	cl_event event;
-	cl_int err;
+	cl_int err = clEnqueueMarkerWithWaitList(q->queue, 0, NULL, event);
 
-	if (ticket > q->last)
-		return llm_fail(-EINVAL,
-				"OpenCL: waiting for an operator that is not in the queue");
-	event = event_of(q, ticket);
-	if (!event)
-		return 0;
-	err = clWaitForEvents(1, &event);
-	return err ? gpu_fail(err, "an operator") : 0;
+	return err ? gpu_fail(err, "a marker") : 0;
 }
 
 int llm_gpu_finish(struct llm_gpu_queue *q)
 {
-	uint64_t first = q->last < GPU_EVENTS ? 1 : q->last - GPU_EVENTS + 1;
-	cl_int err = clFinish(q->queue), status;
+	cl_event end;
+	cl_int err;
+	int ret = gpu_marker(q, &end);
 
-	for (uint64_t t = first; !err && t <= q->last; t++)
-		if (!clGetEventInfo(q->events[t % GPU_EVENTS], CL_EVENT_COMMAND_EXECUTION_STATUS,
-				    sizeof(status), &status, NULL) &&
-		    status < 0)
-			err = status;
+	if (ret)
+		return ret;
+	err = clWaitForEvents(1, &end);
+	clReleaseEvent(end);
 	return err ? gpu_fail(err, "an operator") : 0;
 }
 
@@ -285,17 +177,15 @@ static void CL_CALLBACK flag_write(cl_event event, cl_int status, void *ud)
 	struct late_flag *late = ud;
 	struct llm_gpu_queue *q = late->q;
 
-	/* Also after a failure, which llm_gpu_wait() reports, so that polling ends. */
+	/* Also after a failure, which llm_gpu_finish() reports, so that polling ends. */
 	__atomic_store_n(late->word, late->value, __ATOMIC_RELEASE);
 	free(late);
 	atomic_fetch_sub_explicit(&q->callbacks, 1, memory_order_release);
 }
 
-static int flag_by_callback(struct llm_gpu_queue *q, struct llm_gpu_area flag, uint32_t value,
-			    struct llm_gpu_order *order)
+static int flag_by_callback(struct llm_gpu_queue *q, struct llm_gpu_area flag, uint32_t value)
 {
 	struct late_flag *late = malloc(sizeof(*late));
-	struct wait_list list;
 	cl_event event;
 	cl_int err;
 	int ret;
@@ -303,30 +193,23 @@ static int flag_by_callback(struct llm_gpu_queue *q, struct llm_gpu_area flag, u
 	if (!late)
 		return llm_fail(-ENOMEM, "no memory for a flag");
 	*late = (struct late_flag){ q, (uint32_t *)(flag.buf->host + flag.off), value };
-	ret = wait_list_make(q, order, &list);
+	ret = gpu_marker(q, &event);
 	if (ret) {
 		free(late);
 		return ret;
 	}
-	err = clEnqueueMarkerWithWaitList(q->queue, list.nr, wait_list_events(&list), &event);
-	if (err) {
-		free(late);
-		return gpu_fail(err, "a flag");
-	}
 	atomic_fetch_add_explicit(&q->callbacks, 1, memory_order_relaxed);
 	err = clSetEventCallback(event, CL_COMPLETE, flag_write, late);
+	clReleaseEvent(event);
 	if (err) {
 		atomic_fetch_sub_explicit(&q->callbacks, 1, memory_order_relaxed);
 		free(late);
-		clReleaseEvent(event);
 		return gpu_fail(err, "a flag");
 	}
-	/* A marker without a wait list waits for all operators. */
-	return event_keep(q, event, !order || !list.nr, order);
+	return 0;
 }
 
-int llm_gpu_flag(struct llm_gpu_queue *q, struct llm_gpu_area flag, uint32_t value,
-		 struct llm_gpu_order *order)
+int llm_gpu_flag(struct llm_gpu_queue *q, struct llm_gpu_area flag, uint32_t value)
 {
 	struct gpu_launch l;
 	int ret = gpu_check(&flag, 1, sizeof(value), 0, sizeof(value), q, "a flag", "its word");
@@ -339,9 +222,9 @@ int llm_gpu_flag(struct llm_gpu_queue *q, struct llm_gpu_area flag, uint32_t val
 		gpu_begin(&l, q, GPU_flag);
 		gpu_arg_area(&l, &flag);
 		gpu_arg_u32(&l, value);
-		ret = gpu_run(&l, (size_t[]){ 1, 1 }, (size_t[]){ 1, 1 }, order);
+		ret = gpu_run(&l, (size_t[]){ 1, 1 }, (size_t[]){ 1, 1 });
 	} else {
-		ret = flag_by_callback(q, flag, value, order);
+		ret = flag_by_callback(q, flag, value);
 	}
 	return ret ? ret : llm_gpu_flush(q);
 }

@@ -128,7 +128,7 @@ static int draw(struct gpu_game *g, unsigned int size)
 	int err = 0;
 
 	for (uint32_t i = 0; i < g->game.kernels && !err; i++)
-		err = llm_gpu_matmul(g->queue, &op, NULL);
+		err = llm_gpu_matmul(g->queue, &op);
 	return llm_gpu_finish(g->queue) ?: err;
 }
 
@@ -163,7 +163,7 @@ static int take_memory(struct gpu_game *g, unsigned int steps)
 		g->host[i] = (float)(i * 37 % 255) / 127 - 1;
 	err = llm_gpu_map(g->gpu, g->host, bytes, LLM_GPU_SHARED, &g->in);
 	err = err ?: llm_gpu_alloc(g->gpu, sizeof(float) * COLS * STEP_ROWS * steps, &g->out);
-	err = err ?: llm_gpu_to_device(g->queue, g->in, 0, bytes, NULL);
+	err = err ?: llm_gpu_to_device(g->queue, g->in, 0, bytes);
 	err = err ?: llm_gpu_finish(g->queue);
 	if (!err)
 		g->steps = steps;
