@@ -13,28 +13,56 @@
 
 #include "kernels_attn_tile.h"
 
-/* Which of 16 scores are at least @least: two bits each. */
-INLINE uint32_t from_s16(const int16_t *x, __m256i least)
-{
-	__m256i v = _mm256_loadu_si256((const __m256i *)x);
-
-	return ~(uint32_t)_mm256_movemask_epi8(_mm256_cmpgt_epi16(least, v));
-}
-
 /* Which of 8 scores are at least @least. */
 INLINE uint32_t from_f32(const float *x, __m256 least)
 {
 	return (uint32_t)_mm256_movemask_ps(_mm256_cmp_ps(_mm256_loadu_ps(x), least, _CMP_GE_OQ));
 }
 
+/* The sum of 8 numbers of 32 bits. */
+INLINE size_t sum_s32(__m256i v)
+{
+	__m128i x = _mm_add_epi32(_mm256_castsi256_si128(v), _mm256_extracti128_si256(v, 1));
+
+	x = _mm_add_epi32(x, _mm_shuffle_epi32(x, 0x4e));
+	x = _mm_add_epi32(x, _mm_shuffle_epi32(x, 0xb1));
+	return (uint32_t)_mm_cvtsi128_si32(x);
+}
+
+/* Lanes count those below the limit, which 16 bits hold of so many scores. */
+#define COUNT_MAX (16 * 32767)
+
+INLINE size_t count_less_s16(const int16_t *x, size_t whole, __m256i limit)
+{
+	__m256i less[2] = { _mm256_setzero_si256(), _mm256_setzero_si256() };
+	size_t i = 0;
+
+	for (; i + 32 <= whole; i += 32)
+#pragma GCC unroll 2
+		for (int l = 0; l < 2; l++)
+			less[l] = _mm256_sub_epi16(
+				less[l],
+				_mm256_cmpgt_epi16(
+					limit,
+					_mm256_loadu_si256((const __m256i *)(x + i + l * 16))));
+	if (i < whole)
+		less[0] = _mm256_sub_epi16(
+			less[0],
+			_mm256_cmpgt_epi16(limit, _mm256_loadu_si256((const __m256i *)(x + i))));
+	return sum_s32(_mm256_add_epi32(_mm256_madd_epi16(less[0], _mm256_set1_epi16(1)),
+					_mm256_madd_epi16(less[1], _mm256_set1_epi16(1))));
+}
+
 static size_t count_s16(const int16_t *x, size_t n, int16_t least)
 {
 	const __m256i limit = _mm256_set1_epi16(least);
-	size_t count = 0, whole = n / 16 * 16, i;
+	size_t count = 0, whole = n / 16 * 16, i, part;
 
-	for (i = 0; i < whole; i += 16)
-		count += (size_t)__builtin_popcount(from_s16(x + i, limit));
-	for (count /= 2; i < n; i++)
+	for (i = 0; i < whole; i += part) {
+		part = whole - i < COUNT_MAX ? whole - i : COUNT_MAX;
+		count += part - count_less_s16(x + i, part, limit);
+	}
+	for (; i < n; i++)
 		count += x[i] >= least;
 	return count;
 }
@@ -42,44 +70,49 @@ static size_t count_s16(const int16_t *x, size_t n, int16_t least)
 static size_t count_f32(const float *x, size_t n, float least)
 {
 	const __m256 limit = _mm256_set1_ps(least);
-	size_t count = 0, whole = n / 8 * 8, i;
+	__m256i from = _mm256_setzero_si256();
+	size_t count, whole = n / 8 * 8, i;
 
 	for (i = 0; i < whole; i += 8)
-		count += (size_t)__builtin_popcount(from_f32(x + i, limit));
-	for (; i < n; i++)
+		from = _mm256_sub_epi32(from, _mm256_castps_si256(_mm256_cmp_ps(
+						      _mm256_loadu_ps(x + i), limit, _CMP_GE_OQ)));
+	for (count = sum_s32(from); i < n; i++)
 		count += x[i] >= least;
 	return count;
 }
 
-/* The lanes of each mask of four, ascending. */
-static const uint8_t lanes_of[16][4] = {
-	{ 0 }, { 0 },	 { 1 },	   { 0, 1 },	{ 2 },	  { 0, 2 },    { 1, 2 },    { 0, 1, 2 },
-	{ 3 }, { 0, 3 }, { 1, 3 }, { 0, 1, 3 }, { 2, 3 }, { 0, 2, 3 }, { 1, 2, 3 }, { 0, 1, 2, 3 },
-};
+/* The set lanes of each mask of eight, ascending, a byte each. */
+#define LANE(mask, lane)                         \
+	((uint64_t)((mask) >> (lane)&1) * (lane) \
+	 << __builtin_popcount((mask) & ((1 << (lane)) - 1)) * 8)
+#define LANES_OF(mask)                                                                   \
+	(LANE(mask, 1) | LANE(mask, 2) | LANE(mask, 3) | LANE(mask, 4) | LANE(mask, 5) | \
+	 LANE(mask, 6) | LANE(mask, 7))
+#define LANES_4(mask) LANES_OF(mask), LANES_OF(mask + 1), LANES_OF(mask + 2), LANES_OF(mask + 3)
+#define LANES_16(mask) LANES_4(mask), LANES_4(mask + 4), LANES_4(mask + 8), LANES_4(mask + 12)
+#define LANES_64(mask) LANES_16(mask), LANES_16(mask + 16), LANES_16(mask + 32), LANES_16(mask + 48)
+static const uint64_t lanes_of[256] = { LANES_64(0), LANES_64(64), LANES_64(128), LANES_64(192) };
 
-/* Positions from @at on, of those in @which, four at a time. */
-INLINE uint32_t *emit(uint32_t *found, size_t at, uint32_t which)
+/* The positions of eight lanes from @at on that are in @which. */
+INLINE uint32_t *emit(uint32_t *found, __m256i at, uint32_t which)
 {
-	__m128i lanes;
-	int four;
+	__m128i lanes = _mm_loadl_epi64((const __m128i *)&lanes_of[which]);
 
-	memcpy(&four, lanes_of[which], sizeof(four));
-	lanes = _mm_cvtepu8_epi32(_mm_cvtsi32_si128(four));
-	_mm_storeu_si128((__m128i *)found, _mm_add_epi32(_mm_set1_epi32((int)at), lanes));
+	_mm256_storeu_si256((__m256i *)found, _mm256_add_epi32(at, _mm256_cvtepu8_epi32(lanes)));
 	return found + __builtin_popcount(which);
 }
 
 static uint32_t *emit_s16(uint32_t *found, const int16_t *x, size_t i, size_t end, int16_t least)
 {
 	const __m128i limit = _mm_set1_epi16(least);
+	__m256i at = _mm256_set1_epi32((int)i);
 	uint32_t which;
 	__m128i less;
 
-	for (; i + 8 <= end; i += 8) {
+	for (; i + 8 <= end; i += 8, at = _mm256_add_epi32(at, _mm256_set1_epi32(8))) {
 		less = _mm_cmpgt_epi16(limit, _mm_loadu_si128((const __m128i *)(x + i)));
-		which = ~(uint32_t)_mm_movemask_epi8(_mm_packs_epi16(less, less));
-		found = emit(found, i, which & 15);
-		found = emit(found, i + 4, which >> 4 & 15);
+		which = ~(uint32_t)_mm_movemask_epi8(_mm_packs_epi16(less, less)) & 255;
+		found = emit(found, at, which);
 	}
 	for (; i < end; i++) {
 		*found = (uint32_t)i;
@@ -91,13 +124,10 @@ static uint32_t *emit_s16(uint32_t *found, const int16_t *x, size_t i, size_t en
 static uint32_t *emit_f32(uint32_t *found, const float *x, size_t i, size_t end, float least)
 {
 	const __m256 limit = _mm256_set1_ps(least);
-	uint32_t which;
+	__m256i at = _mm256_set1_epi32((int)i);
 
-	for (; i + 8 <= end; i += 8) {
-		which = from_f32(x + i, limit);
-		found = emit(found, i, which & 15);
-		found = emit(found, i + 4, which >> 4);
-	}
+	for (; i + 8 <= end; i += 8, at = _mm256_add_epi32(at, _mm256_set1_epi32(8)))
+		found = emit(found, at, from_f32(x + i, limit));
 	for (; i < end; i++) {
 		*found = (uint32_t)i;
 		found += x[i] >= least;
