@@ -255,6 +255,9 @@ static void a_forked_child_uses_a_device_of_its_own_and_the_parent_goes_on(void 
 	int status;
 	pid_t child;
 
+#ifdef __SANITIZE_THREAD__
+	skip(); /* ThreadSanitizer follows no threads of a child of a program with threads */
+#endif
 	run_increment(f, x, y);
 	/* The device sleeps then: a sanitizer's allocator has locks that do not survive a fork. */
 	usleep(100000);
