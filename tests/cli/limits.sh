@@ -37,7 +37,7 @@ while True:
         break
     seen += got
     if sys.argv[1] != "20" and seen.count(b"%") >= 6:
-        p.send_signal(2)  # 20 columns see the bar to its end
+        p.send_signal(2)  # the bar of 20 columns is watched to its end
 lines = [re.sub(rb"\x1b\[K", b"", l) for l in re.split(rb"[\r\n]", seen) if b"%" in l]
 print("shown" if lines else "none", max(map(len, lines), default=0) < int(sys.argv[1]), all(b"#" in l or b"." in l for l in lines))
 PYTHON

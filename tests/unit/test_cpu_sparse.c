@@ -220,6 +220,12 @@ static void test_one_or_all_may_be_selected(void **s)
 		}
 }
 
+/* Nearly all scores are below the threshold, more of them than lanes of 16 bits can count. */
+static void test_rows_may_be_long(void **s)
+{
+	check_selections(1100000, 5, random_u32());
+}
+
 /* ---- attention ------------------------------------------------------------------------------- */
 
 /* A tile on random data, in allocations that end where it does. */
@@ -500,6 +506,7 @@ int main(void)
 		cmocka_unit_test(test_the_generic_set_is_always_there),
 		cmocka_unit_test(test_selections_equal_sorting),
 		cmocka_unit_test(test_one_or_all_may_be_selected),
+		cmocka_unit_test(test_rows_may_be_long),
 		cmocka_unit_test(test_attention_is_near_double_precision),
 		cmocka_unit_test(test_scores_are_near_double_precision),
 	};

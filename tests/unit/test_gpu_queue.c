@@ -4,6 +4,7 @@
  * shared and copied memory, and flags that the host polls.
  */
 #include "gpu_fixture.h"
+#include "gpu_private.h"
 
 #include <sched.h>
 #include <sys/wait.h>
@@ -325,6 +326,37 @@ static void a_short_operator_waits_for_a_long_one(void **state)
 	}
 }
 
+/* What the operator comes after has failed, so it fails too, long before its end is waited for. */
+static void a_failure_is_told_by_what_waits_for_the_end(void **state)
+{
+	struct llm_gpu_area x;
+	struct llm_gpu_queue *q;
+	struct llm_gpu_binary op;
+	cl_event never, failed;
+	struct arena a;
+	cl_int err;
+
+	if (no_platform)
+		skip();
+	OK(llm_gpu_queue_create(gpus[0], &q));
+	arena_open(&a, gpus[0], 4096, LLM_GPU_SHARED);
+	arena_take(&a, 64, &x);
+	op = sum(16, x, x, x);
+	never = clCreateUserEvent(gpus[0]->context, &err);
+	assert_int_equal(err, CL_SUCCESS);
+	assert_int_equal(clEnqueueMarkerWithWaitList(q->queue, 1, &never, &failed), CL_SUCCESS);
+	OK(llm_gpu_binary(q, &op));
+	assert_int_equal(clSetUserEventStatus(never, -1), CL_SUCCESS);
+	clFinish(q->queue);
+	assert_int_equal(llm_gpu_finish(q), -EIO);
+	/* Told once. */
+	OK(llm_gpu_finish(q));
+	clReleaseEvent(failed);
+	clReleaseEvent(never);
+	arena_close(&a);
+	llm_gpu_queue_free(q);
+}
+
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
@@ -338,6 +370,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(flags_of_copied_memory_are_written_by_the_driver),
 		cmocka_unit_test(operators_run_in_the_order_of_the_calls),
 		cmocka_unit_test(a_short_operator_waits_for_a_long_one),
+		cmocka_unit_test(a_failure_is_told_by_what_waits_for_the_end),
 	};
 
 	if (argc > 1 && !strcmp(argv[1], "without-platform"))

@@ -56,10 +56,16 @@ struct llm_gpu_buffer {
 	bool shared;
 };
 
+/* Operators whose events are kept; before an event is replaced, its operator is waited for. */
+#define GPU_EVENTS 1024
+
 struct llm_gpu_queue {
 	struct llm_gpu *gpu;
 	cl_command_queue queue;
 	cl_kernel kernels[GPU_NR_KERNELS]; /* made when first used */
+	cl_event events[GPU_EVENTS]; /* of operator i since llm_gpu_finish() at i % GPU_EVENTS */
+	uint64_t next; /* operator */
+	cl_int failed; /* how one of them failed, or CL_SUCCESS */
 	atomic_uint callbacks; /* flags that a thread of the driver has yet to write */
 };
 

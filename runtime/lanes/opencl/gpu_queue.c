@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
  * The GPU lane's queues, and the ways to learn of their operators' end. Operators of a queue run
- * one after another, as a pass through a model does, so none needs an event: a marker's tells of
- * all before it, of failures too.
+ * one after another, as a pass through a model does, so none waits for an event. But each has one,
+ * which is kept until the queue is waited for: it alone tells that the operator has failed.
  */
 #include <errno.h>
 #include <sched.h>
@@ -17,6 +17,44 @@ static const char *const kernel_names[GPU_NR_KERNELS] = {
 	GPU_KERNELS(GPU_KERNEL)
 #undef GPU_KERNEL
 };
+
+/* ---- events of operators --------------------------------------------------------------------- */
+
+/* Ends an event's use, when its operator has ended. */
+static void event_end(struct llm_gpu_queue *q, cl_event *place)
+{
+	cl_int status = CL_COMPLETE, err = clWaitForEvents(1, place);
+
+	if (err) {
+		clGetEventInfo(*place, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof(status), &status,
+			       NULL);
+		q->failed = status < 0 ? status : err;
+	}
+	clReleaseEvent(*place);
+	*place = NULL;
+}
+
+/* Takes the reference to an operator's event. That of GPU_EVENTS operators before has ended. */
+static void event_keep(struct llm_gpu_queue *q, cl_event event)
+{
+	cl_event *place = &q->events[q->next++ % GPU_EVENTS];
+
+	if (*place)
+		event_end(q, place);
+	*place = event;
+}
+
+/* Ends all that are kept. */
+static void events_end(struct llm_gpu_queue *q)
+{
+	uint64_t n = q->next < GPU_EVENTS ? q->next : GPU_EVENTS;
+
+	for (uint64_t i = 0; i < n; i++)
+		event_end(q, &q->events[i]);
+	q->next = 0;
+}
+
+/* ---- queues ---------------------------------------------------------------------------------- */
 
 int llm_gpu_queue_create(struct llm_gpu *gpu, struct llm_gpu_queue **out)
 {
@@ -41,6 +79,7 @@ void llm_gpu_queue_free(struct llm_gpu_queue *q)
 	if (!q)
 		return;
 	clFinish(q->queue);
+	events_end(q);
 	while (atomic_load_explicit(&q->callbacks, memory_order_acquire))
 		sched_yield();
 	for (unsigned int i = 0; i < GPU_NR_KERNELS; i++)
@@ -90,11 +129,15 @@ void gpu_arg_area(struct gpu_launch *l, const struct llm_gpu_area *area)
 int gpu_run(struct gpu_launch *l, const size_t groups[2], const size_t items[2])
 {
 	size_t global[2] = { groups[0] * items[0], groups[1] * items[1] };
+	cl_event event;
 
 	if (!l->err)
 		l->err = clEnqueueNDRangeKernel(l->q->queue, l->kernel, 2, NULL, global, items, 0,
-						NULL, NULL);
-	return l->err ? gpu_fail(l->err, kernel_names[l->which]) : 0;
+						NULL, &event);
+	if (l->err)
+		return gpu_fail(l->err, kernel_names[l->which]);
+	event_keep(l->q, event);
+	return 0;
 }
 
 /* ---- copies ---------------------------------------------------------------------------------- */
@@ -107,6 +150,7 @@ static int transfer(struct llm_gpu_queue *q, struct llm_gpu_buffer *buf, size_t 
 {
 	const char *what = to_host ? "to the host" : "to the device";
 	struct llm_gpu_area area = { buf, off };
+	cl_event event;
 	cl_int err;
 	int ret = gpu_check(&area, 1, bytes, 0, 1, q, "a transfer", "memory");
 
@@ -119,11 +163,14 @@ static int transfer(struct llm_gpu_queue *q, struct llm_gpu_buffer *buf, size_t 
 		return ret;
 	if (to_host)
 		err = clEnqueueReadBuffer(q->queue, buf->mem, CL_FALSE, off, bytes, buf->host + off,
-					  0, NULL, NULL);
+					  0, NULL, &event);
 	else
 		err = clEnqueueWriteBuffer(q->queue, buf->mem, CL_FALSE, off, bytes,
-					   buf->host + off, 0, NULL, NULL);
-	return err ? gpu_fail(err, what) : 0;
+					   buf->host + off, 0, NULL, &event);
+	if (err)
+		return gpu_fail(err, what);
+	event_keep(q, event);
+	return 0;
 }
 
 int llm_gpu_to_device(struct llm_gpu_queue *q, struct llm_gpu_buffer *buf, size_t off, size_t bytes)
@@ -154,14 +201,11 @@ int gpu_marker(struct llm_gpu_queue *q, cl_event *event)
 
 int llm_gpu_finish(struct llm_gpu_queue *q)
 {
-	cl_event end;
-	cl_int err;
-	int ret = gpu_marker(q, &end);
+	cl_int err = clFinish(q->queue);
 
-	if (ret)
-		return ret;
-	err = clWaitForEvents(1, &end);
-	clReleaseEvent(end);
+	events_end(q);
+	err = q->failed ? q->failed : err;
+	q->failed = CL_SUCCESS;
 	return err ? gpu_fail(err, "an operator") : 0;
 }
 
