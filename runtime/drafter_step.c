@@ -40,6 +40,7 @@ static void grow(struct llm_drafter *d)
 	retrieval_grow(d->retrieval, g, SOURCE_NODES);
 	if (d->reuses)
 		reuse_grow(&d->reuse, g);
+	tree_settle(g);
 }
 
 /* The index of the width of a tree's graph. */

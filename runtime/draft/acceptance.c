@@ -1,13 +1,23 @@
 // SPDX-License-Identifier: MIT
 #include "acceptance.h"
 
-#include <string.h>
+#include <math.h>
+
+/* A kind that is not believed at all could not win trust again. */
+#define LEAST 1e-3
+
+static double factor_of(const struct acceptance *a, uint32_t kind)
+{
+	return fmax(a->came[kind] / a->expected[kind], LEAST);
+}
 
 void acceptance_begin(struct acceptance *a, const double first[TREE_KINDS])
 {
-	*a = (struct acceptance){ 0 };
-	memcpy(a->first, first, sizeof(a->first));
-	memcpy(a->factors, first, sizeof(a->factors));
+	for (uint32_t kind = 0; kind < TREE_KINDS; kind++) {
+		a->expected[kind] = ACCEPTANCE_PRIOR;
+		a->came[kind] = ACCEPTANCE_PRIOR * first[kind];
+		a->factors[kind] = factor_of(a, kind);
+	}
 }
 
 static void fade(struct acceptance *a, uint32_t kind)
@@ -16,8 +26,7 @@ static void fade(struct acceptance *a, uint32_t kind)
 		a->expected[kind] /= 2;
 		a->came[kind] /= 2;
 	}
-	a->factors[kind] = (a->came[kind] + ACCEPTANCE_PRIOR * a->first[kind]) /
-			   (a->expected[kind] + ACCEPTANCE_PRIOR);
+	a->factors[kind] = factor_of(a, kind);
 }
 
 void acceptance_learn(struct acceptance *a, const struct tree_growth *g, const int32_t *tokens,
@@ -28,10 +37,12 @@ void acceptance_learn(struct acceptance *a, const struct tree_growth *g, const i
 	for (uint32_t i = 0; i < n && (!i || node); i++, node = next) {
 		next = 0;
 		for (uint32_t c = g->nodes[node].child; c; c = g->nodes[c].sibling) {
-			a->expected[g->nodes[c].kind] += g->nodes[c].guess;
+			uint32_t kind = g->nodes[c].kind;
+
+			a->expected[kind] += g->nodes[c].q / g->factors[kind];
 			if (g->nodes[c].token != tokens[i])
 				continue;
-			a->came[g->nodes[c].kind] += 1;
+			a->came[kind] += 1;
 			next = c;
 		}
 	}

@@ -7,29 +7,31 @@
  *	for (each step) {
  *		tree_begin(&growth, token);
  *		memcpy(growth.factors, a.factors, sizeof(growth.factors));
- *		... add drafts, pick a tree, evaluate it ...
+ *		... add drafts, settle, pick a tree, evaluate it ...
  *		acceptance_learn(&a, &growth, tokens, n);
  *	}
  *
  * Each kind of guesses has a factor: the share that came true, by what its probabilities added up
- * to. Guesses count that were tried: those behind the root, and behind each node that came true.
- * It makes no difference whether a tree with them was evaluated, since the next token is known in
- * any case; so a kind that is not drafted from any more can win trust again.
+ * to without it. Guesses count that were tried: those behind the root, and behind each node that
+ * came true; one that agrees with others, or comes only if likelier ones do not, counts as
+ * tree_settle() left it. It makes no difference whether a tree with them was evaluated, since the
+ * next token is known in any case; so a kind that is not drafted from any more can win trust again.
  *
  * What was learned fades: a kind remembers about ACCEPTANCE_MEMORY expected tokens. Its first
- * factor, which is a guess, has the weight of ACCEPTANCE_PRIOR expected tokens.
+ * factor, which is a guess, counts as ACCEPTANCE_PRIOR of them at the beginning. With less, chance
+ * would move factors.
  */
 #ifndef ACCEPTANCE_H
 #define ACCEPTANCE_H
 
 #include "tree.h"
 
-#define ACCEPTANCE_MEMORY 50.0
-#define ACCEPTANCE_PRIOR 4.0
+#define ACCEPTANCE_MEMORY 100.0
+#define ACCEPTANCE_PRIOR 12.0
 
 struct acceptance {
 	double expected[TREE_KINDS], came[TREE_KINDS]; /* tokens */
-	double first[TREE_KINDS], factors[TREE_KINDS];
+	double factors[TREE_KINDS];
 };
 
 void acceptance_begin(struct acceptance *a, const double first[TREE_KINDS]);

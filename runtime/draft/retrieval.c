@@ -162,11 +162,14 @@ void retrieval_grow(const struct retrieval *r, struct tree_growth *g, uint32_t m
 {
 	struct automaton_match repeat = automaton_repeat(r->context);
 
+	tree_source(g);
 	g->kind = kind_of(repeat, 0);
 	grow_from(r, r->context, repeat, g, max);
+	tree_source(g);
 	g->kind = kind_of(r->history, RETRIEVAL_LENGTHS);
 	if (r->o.history)
 		grow_from(r, r->o.history, r->history, g, max);
+	tree_source(g);
 	g->kind = RETRIEVAL_CALIBRATED;
 	if (r->calibrated)
 		grow_calibrated(r, g);

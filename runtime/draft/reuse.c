@@ -59,6 +59,7 @@ uint32_t reuse_grow(const struct reuse *r, struct tree_growth *g)
 {
 	uint32_t offered = 0;
 
+	tree_source(g);
 	for (uint32_t i = 0; i < r->n; i++) {
 		uint32_t from = behind(&r->segments[i], g->nodes[0].token);
 

@@ -13,28 +13,27 @@ static double probability(double p)
 void tree_begin(struct tree_growth *g, int32_t token)
 {
 	g->n = 1;
+	g->source = 0;
 	g->kind = 0;
 	for (uint32_t i = 0; i < TREE_KINDS; i++)
 		g->factors[i] = 1;
-	g->nodes[0] = (struct tree_node){ .token = token, .p = 1 };
+	g->nodes[0] = (struct tree_node){ .token = token, .q = 1, .p = 1 };
 }
 
-uint32_t tree_add(struct tree_growth *g, uint32_t node, int32_t token, double p)
+void tree_source(struct tree_growth *g)
 {
-	double guess = probability(p);
-	double all = g->nodes[node].p * probability(guess * g->factors[g->kind]);
+	g->source++;
+}
+
+/* The child of @node that is @token, a new one if there is none; TREE_NONE: the growth is full. */
+static uint32_t child_of(struct tree_growth *g, uint32_t node, int32_t token)
+{
 	uint32_t i = g->nodes[node].child;
 
 	while (i && g->nodes[i].token != token)
 		i = g->nodes[i].sibling;
-	if (i) {
-		if (all > g->nodes[i].p) {
-			g->nodes[i].p = all;
-			g->nodes[i].guess = guess;
-			g->nodes[i].kind = g->kind;
-		}
+	if (i)
 		return i;
-	}
 	if (g->n == TREE_GROWTH)
 		return TREE_NONE;
 	g->nodes[g->n] = (struct tree_node){
@@ -42,11 +41,64 @@ uint32_t tree_add(struct tree_growth *g, uint32_t node, int32_t token, double p)
 		.parent = node,
 		.sibling = g->nodes[node].child,
 		.kind = g->kind,
-		.guess = guess,
-		.p = all,
+		.source = g->source,
 	};
 	g->nodes[node].child = g->n;
 	return g->n++;
+}
+
+uint32_t tree_add(struct tree_growth *g, uint32_t node, int32_t token, double p)
+{
+	double guess = probability(probability(p) * g->factors[g->kind]);
+	uint32_t i = child_of(g, node, token);
+	struct tree_node *child = &g->nodes[i];
+
+	if (i == TREE_NONE)
+		return i;
+	if (child->source != g->source) {
+		child->source = g->source;
+		child->before = child->q;
+		child->now = 0;
+	}
+	if (guess > child->now)
+		child->now = guess;
+	if (guess > child->likeliest) {
+		child->likeliest = guess;
+		child->kind = g->kind;
+	}
+	child->q = 1 - (1 - child->before) * (1 - child->now);
+	child->p = g->nodes[node].p * child->q;
+	return i;
+}
+
+/* The child of @node with the highest q of those that are not @settled, or 0. */
+static uint32_t likeliest_child(const struct tree_growth *g, uint32_t node, const bool *settled)
+{
+	uint32_t best = 0;
+
+	for (uint32_t i = g->nodes[node].child; i; i = g->nodes[i].sibling)
+		if (!settled[i] && (!best || g->nodes[i].q > g->nodes[best].q))
+			best = i;
+	return best;
+}
+
+void tree_settle(struct tree_growth *g)
+{
+	bool settled[TREE_GROWTH] = { false };
+
+	for (uint32_t node = 0; node < g->n; node++) {
+		double left = 1;
+		uint32_t i;
+
+		while ((i = likeliest_child(g, node, settled))) {
+			double q = g->nodes[i].q;
+
+			settled[i] = true;
+			g->nodes[i].q = q * left;
+			g->nodes[i].p = g->nodes[node].p * q * left;
+			left *= 1 - q;
+		}
+	}
 }
 
 /* ---- picking ---- */

@@ -6,7 +6,11 @@
  *	struct token_tree t;
  *
  *	tree_begin(&g, last_token);
- *	node = tree_add(&g, node, id, 0.8);	as often as needed; drafts share their beginnings
+ *	for (each source of guesses) {
+ *		tree_source(&g);
+ *		node = tree_add(&g, node, id, 0.8);	drafts share their beginnings
+ *	}
+ *	tree_settle(&g);
  *	tree_pick(&g, 16, &t);
  *	... evaluate t.n tokens at positions pos + depth; node i sees its ancestors ...
  *	while ((node = token_tree_child(&t, node, id)) != TREE_NONE)
@@ -31,13 +35,17 @@
 
 struct tree_growth {
 	uint32_t n;
-	uint32_t kind; /* of the guesses that are added next */
+	uint32_t source; /* of the guesses that are added next: how many there have been */
+	uint32_t kind; /* of these */
 	double factors[TREE_KINDS]; /* that a kind's probabilities are multiplied with */
 	struct tree_node {
 		int32_t token;
 		uint32_t parent, child, sibling; /* child, sibling: 0: none */
-		uint32_t kind;
-		double guess; /* that it follows its parent, before the factor */
+		uint32_t kind; /* of its likeliest guess */
+		uint32_t source; /* the last one that guessed it */
+		double likeliest; /* of the guesses that it follows its parent */
+		double before, now; /* the same of all sources before @source, and of that */
+		double q; /* that it follows its parent, with what all sources say */
 		double p; /* that all tokens from the root to this one are right */
 	} nodes[TREE_GROWTH];
 };
@@ -45,13 +53,23 @@ struct tree_growth {
 /* An empty growth: the root, of probability 1. Its kind is 0, all factors are 1. */
 void tree_begin(struct tree_growth *g, int32_t token);
 
+/* The guesses that follow come from another source than those before. */
+void tree_source(struct tree_growth *g);
+
 /*
  * Adds @token behind @node, which it follows with probability @p (what is not in 0..1 is taken as
  * the nearer of the two, NaN as 0), times the factor of g->kind. Returns its node: an existing one
- * if another draft had it, with the higher of the two probabilities; or TREE_NONE if the growth is
- * full.
+ * if another draft had it; or TREE_NONE if the growth is full. Of guesses of one source the higher
+ * probability counts. Those of several are taken as independent: a token does not follow if all of
+ * them are wrong.
  */
 uint32_t tree_add(struct tree_growth *g, uint32_t node, int32_t token, double p);
+
+/*
+ * Call when all guesses have been added, before a tree is picked: only one token can follow a node,
+ * so a child's probability is multiplied with that of all likelier ones being wrong.
+ */
+void tree_settle(struct tree_growth *g);
 
 /* In depth-first order, the more probable child first: each node follows its parent, and a path
  * that is accepted is often a beginning of the tree. */

@@ -231,7 +231,9 @@ static void calibrated_candidates_grow_too(void **state)
 	assert_int_equal(t.n, 4);
 	assert_memory_equal(t.tokens, ((int32_t[]){ 2, 3, 4, 5 }), 16);
 	assert_memory_equal(t.parents, ((uint8_t[]){ 0, 0, 0, 2 }), 4);
-	assert_float_equal(t.p[1], 0.75, 1e-9);
+	/* The model agrees with a match of two tokens. */
+	assert_float_equal(t.p[1], 1 - 0.25 * 0.75, 1e-9);
+	assert_float_equal(t.p[2], 0.75, 1e-9);
 	assert_float_equal(t.p[3], 0.375, 1e-9);
 	/* Without a position of the match the token's last one counts; without any, nothing. */
 	assert_int_equal(calibrated_begin(c, 2, CALIBRATED_NONE), 5);

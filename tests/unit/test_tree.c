@@ -197,6 +197,78 @@ static void the_size_is_that_of_most_tokens_a_time(void **state)
 	assert_memory_equal(t.ancestors, same.ancestors, 8 * sizeof(*t.ancestors));
 }
 
+/* Guesses of one source are one piece of evidence, those of several are as many. */
+static void sources_that_agree_are_believed_more(void **state)
+{
+	struct tree_growth g;
+	uint32_t node, child;
+
+	tree_begin(&g, 0);
+	tree_source(&g);
+	node = tree_add(&g, 0, 7, 0.5);
+	assert_int_equal(tree_add(&g, 0, 7, 0.4), node);
+	assert_float_equal(g.nodes[node].q, 0.5, 1e-12);
+	child = tree_add(&g, node, 8, 0.8);
+	tree_source(&g);
+	g.kind = 1;
+	tree_add(&g, 0, 7, 0.4);
+	assert_float_equal(g.nodes[node].q, 0.7, 1e-12);
+	assert_int_equal(g.nodes[node].kind, 0);
+	tree_add(&g, 0, 7, 0.6);
+	assert_float_equal(g.nodes[node].q, 0.8, 1e-12);
+	assert_int_equal(g.nodes[node].kind, 1);
+	/* What follows the node was added before it had become as likely. */
+	assert_float_equal(g.nodes[child].p, 0.4, 1e-12);
+	tree_settle(&g);
+	assert_float_equal(g.nodes[node].p, 0.8, 1e-12);
+	assert_float_equal(g.nodes[child].p, 0.64, 1e-12);
+}
+
+static void only_one_token_follows_a_node(void **state)
+{
+	struct tree_growth g;
+	uint32_t a, b, c, d;
+
+	tree_begin(&g, 0);
+	a = tree_add(&g, 0, 1, 0.2);
+	b = tree_add(&g, 0, 2, 0.6);
+	c = tree_add(&g, 0, 3, 0.5);
+	d = tree_add(&g, c, 4, 0.5);
+	tree_settle(&g);
+	assert_float_equal(g.nodes[b].q, 0.6, 1e-12);
+	assert_float_equal(g.nodes[c].q, 0.2, 1e-12);
+	assert_float_equal(g.nodes[a].q, 0.04, 1e-12);
+	assert_float_equal(g.nodes[d].p, 0.1, 1e-12);
+}
+
+static void what_follows_a_node_is_at_most_certain(void **state)
+{
+	random_begin("settled");
+	for (int round = 0; round < 500; round++) {
+		struct tree_growth g;
+		uint32_t n = random_in(2, TREE_GROWTH);
+
+		tree_begin(&g, 0);
+		while (g.n < n) {
+			if (!random_in(0, 9))
+				tree_source(&g);
+			tree_add(&g, random_in(0, g.n - 1), (int32_t)random_in(0, g.n + 3),
+				 random_in(0, 100) / 100.0);
+		}
+		tree_settle(&g);
+		for (uint32_t i = 0; i < g.n; i++) {
+			double sum = 0;
+
+			for (uint32_t c = g.nodes[i].child; c; c = g.nodes[c].sibling) {
+				sum += g.nodes[c].q;
+				assert_float_equal(g.nodes[c].p, g.nodes[i].p * g.nodes[c].q,
+						   1e-12);
+			}
+			assert_true(sum < 1 + 1e-9);
+		}
+	}
+}
+
 /* Both kinds guess the same token; a factor decides which of them counts. */
 static void factors_correct_the_probabilities_of_their_kind(void **state)
 {
@@ -209,7 +281,6 @@ static void factors_correct_the_probabilities_of_their_kind(void **state)
 	g.kind = 1;
 	node = tree_add(&g, 0, 7, 0.8);
 	assert_float_equal(g.nodes[node].p, 0.4, 1e-12);
-	assert_float_equal(g.nodes[node].guess, 0.8, 1e-12);
 	g.kind = 2;
 	assert_int_equal(tree_add(&g, 0, 7, 0.1), node);
 	assert_int_equal(g.nodes[node].kind, 1);
@@ -219,7 +290,6 @@ static void factors_correct_the_probabilities_of_their_kind(void **state)
 	/* A child is never more probable than its parent. */
 	node = tree_add(&g, node, 8, 0.9);
 	assert_float_equal(g.nodes[node].p, 0.6, 1e-12);
-	assert_float_equal(g.nodes[node].guess, 0.9, 1e-12);
 }
 
 /* What the model puts behind a node depends on its path alone. */
@@ -295,6 +365,9 @@ int main(void)
 		cmocka_unit_test(picked_trees_are_in_depth_first_order),
 		cmocka_unit_test(no_tree_of_the_size_is_expected_to_give_more),
 		cmocka_unit_test(the_size_is_that_of_most_tokens_a_time),
+		cmocka_unit_test(sources_that_agree_are_believed_more),
+		cmocka_unit_test(only_one_token_follows_a_node),
+		cmocka_unit_test(what_follows_a_node_is_at_most_certain),
 		cmocka_unit_test(factors_correct_the_probabilities_of_their_kind),
 		cmocka_unit_test(accepted_paths_are_those_of_plain_decoding),
 		cmocka_unit_test(rows_in_a_sequence_are_moved_together),
