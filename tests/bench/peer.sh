@@ -22,6 +22,7 @@
 #                   all runs, and this script's environment; a variable for one peer: 'amx=env NAME=VALUE /opt/a/llama-bench'
 #   LLAMA_QUANTIZE  the llama-quantize that makes types that llm-quantize does not write, such as q4_k_m, from f16
 #   BUILD           the folder of bin/llm-bench (build)
+#   READ_MIB        memory that plain reads read (512)
 #   PEER_MODELS     the folder of the models with random weights (~/.cache/vnpu/models)
 set -u
 export TURNS_FOR=peer.sh
@@ -221,9 +222,9 @@ compare() {
 	[ "$depths" = 0 ] || depth=(-d "$depths")
 	for ((round = 1; round <= rounds; round++)); do
 		say "$(basename "$model")${kv:+, a cache of $kv}, round $round of $rounds"
-		measure host read "$model" "$build/tests/bench_memory" -t "$threads"
+		measure host read "$model" "$build/tests/bench_memory" -t "$threads" -m "${READ_MIB:-512}"
 		measure ours warm "$model" "${ours[@]}" -p "$prompts" -n "$gen" "${depth[@]}" "$@"
-		measure host read "$model" "$build/tests/bench_memory" -t "$threads"
+		measure host read "$model" "$build/tests/bench_memory" -t "$threads" -m "${READ_MIB:-512}"
 		for i in "${!labels[@]}"; do
 			their_tests "$i"
 			theirs "$i" warm "$model" "$kv" "${tests[@]}" "${common[@]}"

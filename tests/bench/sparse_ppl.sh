@@ -1,14 +1,15 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
 # tests/bench/sparse_ppl.sh [RATIO...]
-# Prints what ways of attention cost two models, docs6m and stories260K: perplexity at windows of 512 tokens for the mean RATIOs of
-# positions (0.2 0.3 0.4 0.6), with all attention sparse (--sparse-from 1), and how many times that of full attention it is. Matmuls
-# are the NPU's in INT8 in all rows (--placement fine). The files are calibrated with a text of its own. See docs/shadowattn.md.
+# Prints what ways of attention cost models: perplexity for the mean RATIOs of positions (0.2 0.3 0.4 0.6), with all attention sparse
+# (--sparse-from 1), and how many times that of full attention it is. Matmuls are the NPU's in INT8 in all rows (--placement fine).
+# The files are calibrated with a text of its own. See docs/shadowattn.md.
 #
 #   VNPU_DATA   the folder of models/docs6m, models/stories260K and text/tinystories_val.txt
 #   BUILD       the folder of bin/ (build)
 #   BYTES       of the texts to measure (60000)
-#   MODELS      docs6m stories260K
+#   CTX         tokens of a window (512)
+#   MODELS      docs6m stories260K, and there is docs34m
 set -u
 root=$(cd "$(dirname "$0")/../.." && pwd)
 bin=$(realpath -m "${BUILD:-$root/build}")/bin
@@ -21,7 +22,7 @@ trap 'rm -rf "$work"' EXIT
 
 # measure OPTIONS...: the perplexity.
 measure() {
-	"$bin/llm-perplexity" -m "$work/model.gguf" -f "$work/text" --placement fine --kv f32 -o json "$@" 2>"$work/log" >"$work/json" ||
+	"$bin/llm-perplexity" -m "$work/model.gguf" -f "$work/text" -c "${CTX:-512}" --placement fine --kv f32 -o json "$@" 2>"$work/log" >"$work/json" ||
 		fail "$(<"$work/log")"
 	python3 -c "import json,sys; print('%.3f' % json.load(open(sys.argv[1]))['perplexity'])" "$work/json"
 }
@@ -43,11 +44,10 @@ row() {
 	echo "$line"
 }
 
-# table NAME CALIBRATION: of the model that $work/text is for.
+# table NAME MODEL TYPE CALIBRATION: of the model that $work/text is for.
 table() {
 	local line
-	"$bin/llm-quantize" --calibrate "$2" --pruning 1 "$data/models/$1/$1-f32.gguf" "$work/model.gguf" f32 >"$work/log" 2>&1 ||
-		fail "$(<"$work/log")"
+	"$bin/llm-quantize" --calibrate "$4" --pruning 1 "$2" "$work/model.gguf" "$3" >"$work/log" 2>&1 || fail "$(<"$work/log")"
 	full=$(measure --attention full) || exit 1
 	echo "$1: full $full"
 	echo
@@ -70,12 +70,16 @@ for name in ${MODELS:-docs6m stories260K}; do
 	case $name in
 	docs6m)
 		head -c "${BYTES:-60000}" "$data/models/docs6m/test.txt" >"$work/text"
-		table docs6m "$data/models/docs6m/valid.txt"
+		table docs6m "$data/models/docs6m/docs6m-f32.gguf" f32 "$data/models/docs6m/valid.txt"
+		;;
+	docs34m)
+		head -c "${BYTES:-60000}" "$data/models/docs6m/test.txt" >"$work/text"
+		table docs34m "$root/share/models/docs34m/docs34m-q8_0.gguf" q8_0 "$data/models/docs6m/valid.txt"
 		;;
 	stories260K)
 		head -c 100000 "$data/text/tinystories_val.txt" >"$work/calibration"
 		tail -c +100001 "$data/text/tinystories_val.txt" | head -c "${BYTES:-60000}" >"$work/text"
-		table stories260K "$work/calibration"
+		table stories260K "$data/models/stories260K/stories260K-f32.gguf" f32 "$work/calibration"
 		;;
 	*) fail "no model '$name'" ;;
 	esac

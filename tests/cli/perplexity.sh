@@ -186,7 +186,7 @@ whole "F32 is the float64 reference's within 0.01" docs6m-f32.gguf "$f32" 0.01 -
 # Narrower KV caches: 41.71060 and 41.71288 instead of 41.71058.
 also "an F16 cache is as good within 0.002" docs6m-f32.gguf "$f32" 0.002 --preset cpu --kv f16
 also "a Q8_0 cache is as good within 0.02" docs6m-f32.gguf "$f32" 0.02 --preset cpu --kv q8_0
-for q in also:q8_0:41.7174 also:q6_k:41.7535 also:q5_k_m:41.7642 whole:q4_k_m:41.9078 whole:q4_0:42.0382; do
+for q in also:q8_0:41.7174 also:q6_k:41.7535 also:q5_k_m:41.7642 also:q4_k_m:41.9078 whole:q4_0:42.0382; do
 	IFS=: read -r run type want <<<"$q"
 	"$run" "$type is llama-perplexity's within 0.5 %" "docs6m-$type.gguf" "$want" "0.005 * $want" --preset cpu
 done
