@@ -169,19 +169,10 @@ static int choose_limit(const struct calibrate_text *t, const struct head_import
 
 int calibrate_limits(const struct calibrate_text *t, struct attention_stats *s)
 {
-	struct head_importance of = { s->layers, s->heads, s->head_importance,
-				      s->layer_importance };
-	double *ones = malloc(s->layers * sizeof(*ones));
-	int err = ones ? 0 : llm_fail(-ENOMEM, "no memory for the ratios of heads");
+	const struct head_importance importance = { s->layers, s->heads, s->head_importance,
+						    s->layer_importance };
+	const struct head_importance gains = { s->layers, s->heads, s->head_gain, NULL };
+	int err = choose_limit(t, &importance, &s->limit);
 
-	for (unsigned int i = 0; i < s->layers && !err; i++)
-		ones[i] = 1;
-	if (!err)
-		err = choose_limit(t, &of, &s->limit);
-	of.heads = s->head_gain;
-	of.layers = ones;
-	if (!err)
-		err = choose_limit(t, &of, &s->gain_limit);
-	free(ones);
-	return err;
+	return err ? err : choose_limit(t, &gains, &s->gain_limit);
 }

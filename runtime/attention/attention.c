@@ -82,7 +82,7 @@ static bool is_calibrated(const struct attention_options *o, int *err)
 
 /* The keys of an importance. */
 struct importance_keys {
-	const char *heads, *layers, *limit; /* layers NULL: 1 each */
+	const char *heads, *layers, *limit; /* layers NULL: heads have gains */
 };
 static const struct importance_keys paper_keys = {
 	ATTENTION_KEY ".head_importance",
@@ -113,7 +113,8 @@ static int read_ratios(struct attention *a, const struct attention_options *o,
 	size_t n = (size_t)a->layers * a->heads;
 	float *read = malloc((n + a->layers) * sizeof(*read));
 	double *of = malloc((n + a->layers) * sizeof(*of));
-	const struct head_importance importance = { a->layers, a->heads, of, of + n };
+	const struct head_importance importance = { a->layers, a->heads, of,
+						    keys->layers ? of + n : NULL };
 	struct head_share share = { .mean = a->ratio, .whole = whole_from(a) };
 	float limit = 0;
 	int err = read && of ? 0 : llm_fail(-ENOMEM, "no memory for the ratios of heads");
@@ -124,8 +125,8 @@ static int read_ratios(struct attention *a, const struct attention_options *o,
 		err = read_floats(o, keys->heads, n, read);
 	if (!err && keys->layers)
 		err = read_floats(o, keys->layers, a->layers, read + n);
-	for (size_t i = 0; !err && i < n + a->layers; i++)
-		of[i] = i < n || keys->layers ? (double)read[i] : 1;
+	for (size_t i = 0; !err && i < n + (keys->layers ? a->layers : 0); i++)
+		of[i] = (double)read[i];
 	share.limit = (double)limit;
 	if (!err)
 		err = head_ratios(&importance, &share, a->ratios);

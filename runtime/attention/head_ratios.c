@@ -19,13 +19,20 @@ static double clamped(double head, double layer, double limit)
 	return head > 0 && layer > 0 ? fmin(head * layer, limit) : 0;
 }
 
-/* Sets @w [n] to the clamped products, as shares of the greatest. */
+/* A NaN is as no gain. */
+static double of_gain(double gain, double limit)
+{
+	return sqrt(fmin(fmax(gain, HEAD_RATIOS_NOISE), limit));
+}
+
+/* Sets @w [n] to the clamped products, or the roots of gains, as shares of the greatest. */
 static void weigh(const struct head_importance *of, double limit, double *w, size_t n)
 {
 	double greatest = 0;
 
 	for (size_t i = 0; i < n; i++) {
-		w[i] = clamped(of->heads[i], of->layers[i / of->n_head], limit);
+		w[i] = of->layers ? clamped(of->heads[i], of->layers[i / of->n_head], limit)
+				  : of_gain(of->heads[i], limit);
 		greatest = fmax(greatest, w[i]);
 	}
 	for (size_t i = 0; i < n; i++) {

@@ -189,7 +189,7 @@ static void one_head_that_matters_keeps_all_and_the_others_share_the_rest(void *
 
 /* ---- heads that have all keys from some ratio on ---- */
 
-static void fill_with_gains(struct model *m)
+static void fill_with_layers_alike(struct model *m)
 {
 	fill_randomly(m);
 	for (int j = 0; j < LAYERS; j++)
@@ -206,7 +206,7 @@ static void heads_with_all_keys_count_as_1_in_the_mean(void **state)
 		double mean = random_in(1, 95) / 100.0, limit = limits[round % 4],
 		       whole = round % 3 ? 0.5 : random_in(30, 90) / 100.0;
 
-		fill_with_gains(&m);
+		fill_with_layers_alike(&m);
 		give_below(&m, mean, limit, whole);
 		assert_true(fabs(mean_of(m.ratios) - mean) < 1e-12);
 		for (int i = 0; i < N; i++) {
@@ -325,6 +325,58 @@ static void bad_arguments_are_refused(void **state)
 	assert_int_equal(head_ratios(&all, &share, m.ratios), -EINVAL);
 }
 
+/* ---- gains ---- */
+
+static void give_gains(struct model *m, double mean, double limit)
+{
+	const struct head_importance gains = { LAYERS, HEADS, m->heads, NULL };
+	const struct head_share share = { mean, limit, 1 };
+
+	if (head_ratios(&gains, &share, m->ratios))
+		fail_msg("%s", llm_error());
+}
+
+/* If a head's loss is its gain by its ratio, no other ratios of that mean lose less. */
+static void ratios_by_gains_lose_least(void **state)
+{
+	random_begin(__func__);
+	for (int round = 0; round < 100; round++) {
+		double other[N], sum = 0, least = 0, loss = 0;
+		struct model m;
+
+		for (int i = 0; i < N; i++) {
+			m.heads[i] = 0.04 + 0.03 * random_float();
+			other[i] = 1 + 0.5 * random_float();
+			sum += other[i];
+		}
+		give_gains(&m, 0.2, 1);
+		for (int i = 0; i < N; i++) {
+			assert_true(m.ratios[i] < 1);
+			least += m.heads[i] / m.ratios[i];
+			loss += m.heads[i] / (0.2 * N * other[i] / sum);
+		}
+		assert_true(least < loss);
+	}
+}
+
+static void gains_below_what_can_be_measured_are_alike(void **state)
+{
+	struct model m;
+
+	for (int i = 0; i < N; i++)
+		m.heads[i] = i == 0	  ? 4 * HEAD_RATIOS_NOISE
+			     : i % 3 == 0 ? -1
+			     : i % 3 == 1 ? HEAD_RATIOS_NOISE / 2
+					  : (double)NAN;
+	give_gains(&m, 0.2, 1);
+	for (int i = 0; i < N; i++)
+		assert_float_equal(m.ratios[i], 0.2 * N / (N + 1) * (i ? 1 : 2), 1e-12);
+	/* A limit as low as that makes no difference between heads. */
+	give_gains(&m, 0.2, 1e-4);
+	for (int i = 0; i < N; i++)
+		assert_float_equal(m.ratios[i], 0.2, 1e-12);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -338,6 +390,8 @@ int main(void)
 		cmocka_unit_test(the_first_of_equal_heads_have_all_keys_where_not_all_can),
 		cmocka_unit_test(equal_importance_gives_equal_ratios),
 		cmocka_unit_test(heads_without_which_the_loss_is_no_worse_get_the_floor),
+		cmocka_unit_test(ratios_by_gains_lose_least),
+		cmocka_unit_test(gains_below_what_can_be_measured_are_alike),
 		cmocka_unit_test(bad_arguments_are_refused),
 	};
 
