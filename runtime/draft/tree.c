@@ -51,10 +51,11 @@ uint32_t tree_add(struct tree_growth *g, uint32_t node, int32_t token, double p)
 {
 	double guess = probability(probability(p) * g->factors[g->kind]);
 	uint32_t i = child_of(g, node, token);
-	struct tree_node *child = &g->nodes[i];
+	struct tree_node *child;
 
 	if (i == TREE_NONE)
 		return i;
+	child = &g->nodes[i];
 	if (child->source != g->source) {
 		child->source = g->source;
 		child->before = child->q;

@@ -22,7 +22,7 @@
 #                   all runs, and this script's environment; a variable for one peer: 'amx=env NAME=VALUE /opt/a/llama-bench'
 #   LLAMA_QUANTIZE  the llama-quantize that makes types that llm-quantize does not write, such as q4_k_m, from f16
 #   BUILD           the folder of bin/llm-bench (build)
-#   READ_MIB        memory that plain reads read (512)
+#   READ_MIB        memory that the plain reads go through, in MiB: a multiple of 64 (512)
 #   PEER_MODELS     the folder of the models with random weights (~/.cache/vnpu/models)
 set -u
 export TURNS_FOR=peer.sh
