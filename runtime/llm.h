@@ -399,7 +399,8 @@ void llm_session_listen(struct llm_session *session, llm_pass_fn fn, void *ud);
  * of each layer, where "experts" is in place of gate to down if there are any; output_norm and
  * logits of the rows that have logits. Calls come from any thread, one at a time. An observed
  * session is slower, because it computes operator by operator; results and times on the virtual
- * clock stay the same.
+ * clock stay the same, but placement npu then takes the time of all rows of a prompt's last layer,
+ * most of which it leaves out for others.
  */
 typedef void (*llm_observe_fn)(void *ud, const char *tensor, unsigned int layer, unsigned int pos,
 			       unsigned int rows, unsigned int cols, const float *data);

@@ -38,7 +38,8 @@ enum llm_placement {
 	/* Prefill: matmuls on the NPU, float operators on the CPU; decode: as npu. */
 	LLM_PLACE_FINE,
 	LLM_PLACE_CPU, /* everything on the CPU; no device is opened */
-	/* Everything but the embedding look-up on the NPU, one job per chunk or token. */
+	/* Everything but the embedding look-up on the NPU, one job per chunk or token. Of a
+	 * prompt's last layer, what its keys and values and the wanted logits need. */
 	LLM_PLACE_NPU,
 	LLM_PLACE_GPU, /* everything but the embedding look-up on the GPU: OpenCL (gpu.h) */
 	/* Float operators on the GPU; each matmul on the NPU or the GPU, whichever ends sooner, or

@@ -230,17 +230,24 @@ struct npu_tensor *builder_act(struct graph_builder *b, struct npu_tensor *gate,
 	}
 }
 
-/* @in: what attention reads. */
+/* Puts keys and values into the layer's caches. @in: what attention reads. */
+static void build_keys(struct graph_builder *b, struct graph_input *in, struct npu_tensor *k_cache,
+		       struct npu_tensor *v_cache)
+{
+	struct npu_tensor *k = builder_heads(b, builder_matmul(b, in, LLM_ATTN_K), b->m->n_head_kv,
+					     LLM_LAYER_K_NORM);
+
+	npu_store_rows(b->g, k, k_cache, b->pos);
+	npu_store_rows(b->g, builder_matmul(b, in, LLM_ATTN_V), v_cache, b->pos);
+}
+
 static struct npu_tensor *build_attention(struct graph_builder *b, struct graph_input *in)
 {
-	struct npu_tensor *k_cache = builder_cache(b, "k"), *v_cache = builder_cache(b, "v"), *q,
-			  *k;
+	struct npu_tensor *k_cache = builder_cache(b, "k"), *v_cache = builder_cache(b, "v"), *q;
 	struct graph_input out = { 0 };
 
 	q = builder_heads(b, builder_matmul(b, in, LLM_ATTN_Q), b->m->n_head, LLM_LAYER_Q_NORM);
-	k = builder_heads(b, builder_matmul(b, in, LLM_ATTN_K), b->m->n_head_kv, LLM_LAYER_K_NORM);
-	npu_store_rows(b->g, k, k_cache, b->pos);
-	npu_store_rows(b->g, builder_matmul(b, in, LLM_ATTN_V), v_cache, b->pos);
+	build_keys(b, in, k_cache, v_cache);
 	out.x = builder_attention(b, q, k_cache, v_cache);
 	return builder_norm(b, builder_matmul(b, &out, LLM_ATTN_OUTPUT), LLM_LAYER_ATTN_POST_NORM);
 }
@@ -260,12 +267,18 @@ static struct npu_tensor *build_ffn(struct graph_builder *b, struct graph_input 
 static struct npu_tensor *build_layers(struct graph_builder *b, const struct lane_whole *whole,
 				       struct npu_tensor *x)
 {
-	for (unsigned int i = whole->layer; i < whole->layer + whole->layers; i++) {
+	const unsigned int end = whole->layer + whole->layers;
+
+	for (unsigned int i = whole->layer; i < end; i++) {
 		struct graph_input in = { 0 };
 
 		snprintf(b->prefix, sizeof(b->prefix), "blk.%u.", i);
 		b->layer = i;
 		in.x = builder_norm(b, x, LLM_LAYER_ATTN_NORM);
+		if (whole->keys && i + 1 == end) {
+			build_keys(b, &in, builder_cache(b, "k"), builder_cache(b, "v"));
+			break;
+		}
 		x = npu_add(b->g, x, build_attention(b, &in));
 		if (!b->m->parallel)
 			in = (struct graph_input){ .x = builder_norm(b, x, LLM_LAYER_FFN_NORM) };

@@ -38,10 +38,10 @@ struct lane_subgraph {
 	unsigned int layer; /* its formats; other layers' with the same ones share the graph */
 	unsigned int rows;
 	bool prompt; /* as in lane_call */
+	bool keys; /* up to LLM_OP_ROPE, keys and values without queries */
 };
-/* The matrices of operators first .. last, in the order of enum llm_matrix: a bit each. */
-unsigned int lane_subgraph_matrices(const struct llm_model *model, enum llm_op first,
-				    enum llm_op last);
+/* Its matrices, in the order of enum llm_matrix: a bit each. */
+unsigned int lane_subgraph_matrices(const struct llm_model *model, const struct lane_subgraph *sub);
 /* Whether it reads or writes the KV cache; it has the param pos then. */
 bool lane_subgraph_has_cache(enum llm_op first, enum llm_op last);
 /* The areas that it reads and that others read of it: bits of enum lane_area. */
@@ -84,6 +84,9 @@ uint32_t llm_graph_timeout_ms(const struct npu_device_info *info, const void *im
 struct lane_whole {
 	enum llm_graph graph;
 	unsigned int rows, layer, layers;
+	/* LLM_GRAPH_LAYERS: the last of them only puts keys and values into its cache, and y is
+	 * what it reads. */
+	bool keys;
 };
 /* Builds it for the caches of a session. */
 int llm_graph_build(const struct lane_memory *memory, const struct lane_whole *whole, void **image,

@@ -64,6 +64,10 @@ struct lane_work {
 	/* Output norm, head, LLM_OP_LOGITS, LANE_CHUNK: the chunk's rows whose logits are wanted,
 	 * at most LANE_LOGIT_ROWS; of chosen positions (lane_call.at) those from logits_row on. */
 	uint32_t logits_row, logits;
+	/* Of a prompt's last layer nobody reads more than keys and values, and the row whose logits
+	 * are wanted. LANE_CHUNK, LANE_SUBGRAPH: rows of that layer get keys and values only; of a
+	 * LANE_CHUNK with logits, the row logits_row all else too. */
+	bool keys;
 	/* LLM_OP_ESTIMATE, LLM_OP_SELECT: some of the layer's heads, and the slot of the scores of
 	 * each. nr_heads 0: all of them, without slots; of LLM_OP_SELECT those that have full
 	 * attention, beside others whose scores are estimated. */

@@ -151,6 +151,7 @@ static int find_subgraph(struct npu_lane *n, const struct lane_call *call,
 		.layer = w->layer,
 		.rows = call->chunk->rows,
 		.prompt = call->prompt,
+		.keys = w->keys,
 	};
 
 	return npu_programs_subgraph(n->programs, &sub, call->chunk->row, wait_to_bind, n, binding);
@@ -301,11 +302,16 @@ static unsigned int head_rows(const struct lane_call *call)
 	return rows < left ? rows : left;
 }
 
-/* Finds the job of the wanted logits; it follows the job of the layers and reads its result y. */
+/* Finds the job of the wanted logits; it follows the job of the layers and reads its result y. Of a
+ * chunk whose last layer has only keys and values, it computes that layer for the one row. */
 static int find_head(struct npu_lane *n, const struct lane_call *call, struct npu_binding **binding)
 {
+	const unsigned int layers = n->lane.memory->loaded->model.n_layer;
 	const struct npu_whole head = {
-		.graph = { .graph = LLM_GRAPH_HEAD, .rows = head_rows(call) },
+		.graph = { .graph = call->work->keys ? LLM_GRAPH_TOKEN : LLM_GRAPH_HEAD,
+			   .rows = head_rows(call),
+			   .layer = call->work->keys ? layers - 1 : 0,
+			   .layers = call->work->keys },
 		.x = &n->lane.memory->y,
 		.y = logits_of(n, call),
 		.x_row = call->chunk->row + head_row(call),
@@ -319,10 +325,12 @@ static int find_layers(struct npu_lane *n, const struct lane_call *call,
 {
 	bool token = call->chunk->rows == 1;
 	const struct npu_whole whole = {
-		.graph = { token	? LLM_GRAPH_TOKEN
-			   : call->tree ? LLM_GRAPH_TREE
-					: LLM_GRAPH_LAYERS,
-			   call->chunk->rows, 0, n->lane.memory->loaded->model.n_layer },
+		.graph = { .graph = token	 ? LLM_GRAPH_TOKEN
+				    : call->tree ? LLM_GRAPH_TREE
+						 : LLM_GRAPH_LAYERS,
+			   .rows = call->chunk->rows,
+			   .layers = n->lane.memory->loaded->model.n_layer,
+			   .keys = call->work->keys },
 		.x = &n->lane.memory->x,
 		.y = token ? logits_of(n, call) : &n->lane.memory->y,
 		.x_row = call->chunk->row,
@@ -378,7 +386,9 @@ static int begin_chunk(struct npu_lane *n, const struct lane_call *call, uint64_
 	pad_rows(n, call->chunk->row, call->chunk->n, call->chunk->rows);
 	if (call->tree)
 		set_tree(n, call);
-	if (npu_job_param(bindings[0]->job, "pos", call->pos))
+	if (npu_job_param(bindings[0]->job, "pos", call->pos) ||
+	    (nr == 2 && call->work->keys &&
+	     npu_job_param(bindings[1]->job, "pos", call->pos + call->work->logits_row)))
 		return llm_fail(-EINVAL, "%s", npu_error());
 	return submit(n, bindings, nr, seqno);
 }
@@ -402,7 +412,10 @@ static void gather_rows(const struct npu_lane *n, const struct lane_call *call)
 
 static struct lane_whole block_of(const struct lane_work *w)
 {
-	return (struct lane_whole){ LLM_GRAPH_LAYERS, w->graph_rows, w->layer, w->layers };
+	return (struct lane_whole){ .graph = LLM_GRAPH_LAYERS,
+				    .rows = w->graph_rows,
+				    .layer = w->layer,
+				    .layers = w->layers };
 }
 
 /* Blocks compute in place, but for the last one, whose result the output norm reads. */

@@ -3,9 +3,11 @@
  * The NPU lane: jobs of libnpu, in the session's memory.
  *
  * A slice of a matmul and a subgraph are jobs with programs of their own. A chunk is one job, and
- * its logits another one, submitted together; a single token is one job. Programs are static, so
- * fewer rows are padded. The results of padding are not used; in the KV cache they are beyond
- * n_past and overwritten before they are read.
+ * its logits another one, submitted together; a single token is one job. If the chunk's work says
+ * so, its job leaves out most of the last layer, and that of the logits computes it for one row.
+ *
+ * Programs are static, so fewer rows are padded. The results of padding are not used; in the KV
+ * cache they are beyond n_past and overwritten before they are read.
  *
  * npu_programs.c caches programs, made when they are first needed, and the jobs that bind them to
  * weights and memory.

@@ -29,6 +29,7 @@ struct program_key {
 	enum llm_op op, last; /* of a subgraph the first and the last */
 	unsigned int rows;
 	unsigned int layer, layers; /* of a whole graph */
+	unsigned int keys; /* lane_whole's or lane_subgraph's */
 	unsigned int prompt; /* its activations may be static: lane_call.prompt */
 	unsigned int local, no_rope; /* of a subgraph's layer (struct llm_layer) */
 	unsigned int first[LANE_MAX_MATRICES], cols[LANE_MAX_MATRICES];
@@ -294,6 +295,13 @@ static bool has_scale(const struct npu_programs *p, enum llm_matrix matrix, bool
 	       LLM_INPUT_STATIC;
 }
 
+/* Parts of a layer's weights that its keys and values need: bits. */
+#define KEYS_PARTS                                                                         \
+	(1ull << LLM_LAYER_ATTN_NORM | 1ull << LLM_LAYER_ATTN_NORM_BIAS |                  \
+	 1ull << LLM_LAYER_K_NORM | 1ull << (LLM_LAYER_MATRIX + LLM_ATTN_K) |              \
+	 1ull << (LLM_LAYER_MATRIX + LLM_ATTN_V) | 1ull << (LLM_LAYER_BIAS + LLM_ATTN_K) | \
+	 1ull << (LLM_LAYER_BIAS + LLM_ATTN_V))
+
 /* Binds the layers' weights and caches. */
 static int bind_layers(const struct npu_programs *p, struct npu_job *job,
 		       const struct lane_whole *graph)
@@ -303,8 +311,11 @@ static int bind_layers(const struct npu_programs *p, struct npu_job *job,
 	int err = 0;
 
 	for (unsigned int i = graph->layer; !err && i < graph->layer + graph->layers; i++) {
+		bool keys = graph->keys && i + 1 == graph->layer + graph->layers;
+
 		for (unsigned int part = 0; !err && part < LLM_NR_LAYER_TENSORS; part++) {
-			if (!m->loaded->packed.layers[i].part[part].bytes)
+			if (!m->loaded->packed.layers[i].part[part].bytes ||
+			    (keys && !(KEYS_PARTS >> part & 1)))
 				continue;
 			llm_layer_tensor_name(part, what, sizeof(what));
 			snprintf(name, sizeof(name), "blk.%u.%s", i, what);
@@ -524,16 +535,17 @@ static const struct llm_area *area_of(const struct lane_memory *m, enum lane_are
 }
 
 /* Parts of a layer's buffer that an operator without matrices reads: bits. */
-static uint64_t vectors_of(enum llm_op op)
+static uint64_t vectors_of(const struct lane_subgraph *sub, enum llm_op op)
 {
 	return op == LLM_OP_ATTN_NORM
 		       ? 1ull << LLM_LAYER_ATTN_NORM | 1ull << LLM_LAYER_ATTN_NORM_BIAS
 	       : op == LLM_OP_FFN_NORM
 		       ? 1ull << LLM_LAYER_FFN_NORM | 1ull << LLM_LAYER_FFN_NORM_BIAS |
 				 1ull << LLM_LAYER_ATTN_POST_NORM
-	       : op == LLM_OP_ADD  ? 1ull << LLM_LAYER_FFN_POST_NORM
-	       : op == LLM_OP_ROPE ? 1ull << LLM_LAYER_Q_NORM | 1ull << LLM_LAYER_K_NORM
-				   : 0;
+	       : op == LLM_OP_ADD ? 1ull << LLM_LAYER_FFN_POST_NORM
+	       : op == LLM_OP_ROPE
+		       ? (uint64_t)!sub->keys << LLM_LAYER_Q_NORM | 1ull << LLM_LAYER_K_NORM
+		       : 0;
 }
 
 static int bind_caches(const struct npu_programs *p, struct npu_job *job, unsigned int layer)
@@ -550,14 +562,14 @@ static int bind_subgraph_layer(const struct npu_programs *p, struct npu_job *job
 {
 	const struct llm_packed_layer *block = &p->memory->loaded->packed.layers[sub->layer];
 	const struct llm_model *m = &p->memory->loaded->model;
-	uint64_t matrices = lane_subgraph_matrices(m, sub->first, sub->last), parts;
+	uint64_t matrices = lane_subgraph_matrices(m, sub), parts;
 	unsigned int scaled = 0; /* inputs whose scale is bound: bits */
 	char name[32];
 	int err = 0;
 
 	parts = matrices << LLM_LAYER_MATRIX | matrices << LLM_LAYER_BIAS;
 	for (enum llm_op op = sub->first; op <= sub->last; op++)
-		parts |= vectors_of(op);
+		parts |= vectors_of(sub, op);
 	for (unsigned int part = 0; part < LLM_NR_LAYER_TENSORS && !err; part++) {
 		if (!(parts >> part & 1) || !block->part[part].bytes)
 			continue;
@@ -607,7 +619,7 @@ int npu_programs_subgraph(struct npu_programs *p, const struct lane_subgraph *su
 					  .y = &p->memory->x,
 					  .y_row = row };
 	const struct llm_model *m = &p->memory->loaded->model;
-	unsigned int matrices = lane_subgraph_matrices(m, sub->first, sub->last);
+	unsigned int matrices = lane_subgraph_matrices(m, sub);
 	struct program_key key;
 	bool fresh;
 	int err;
@@ -618,6 +630,7 @@ int npu_programs_subgraph(struct npu_programs *p, const struct lane_subgraph *su
 	key.last = sub->last;
 	key.rows = sub->rows;
 	key.prompt = sub->prompt;
+	key.keys = sub->keys;
 	if (lane_subgraph_has_cache(sub->first, sub->last)) {
 		key.local = m->layers[sub->layer].local;
 		key.no_rope = m->layers[sub->layer].no_rope;
@@ -647,6 +660,7 @@ static struct program_key key_of(const struct lane_whole *graph)
 	key.rows = graph->rows;
 	key.layer = graph->layer;
 	key.layers = graph->layers;
+	key.keys = graph->keys;
 	return key;
 }
 

@@ -13,7 +13,7 @@ struct use {
 	unsigned int reads, writes, matrices;
 };
 
-static struct use use_of(const struct llm_model *m, unsigned int layer, enum llm_op op)
+static struct use use_of(const struct llm_model *m, const struct lane_subgraph *sub, enum llm_op op)
 {
 	static const struct use uses[] = {
 		[LLM_OP_ATTN_NORM] = { IN(X), IN(XN), 0 },
@@ -37,8 +37,11 @@ static struct use use_of(const struct llm_model *m, unsigned int layer, enum llm
 		use.reads = IN(X);
 	if (op == LLM_OP_FFN_NORM && (after || m->parallel))
 		use.writes = IN(X);
-	if (op == LLM_OP_ROPE && m->layers[layer].no_rope && !m->layers[layer].q_norm)
+	if (op == LLM_OP_ROPE &&
+	    (sub->keys || (m->layers[sub->layer].no_rope && !m->layers[sub->layer].q_norm)))
 		use = (struct use){ IN(K) | IN(V), 0, 0 };
+	if (op == LLM_OP_QKV && sub->keys)
+		use = (struct use){ use.reads, IN(K) | IN(V), MATRIX(ATTN_K) | MATRIX(ATTN_V) };
 	if (op == LLM_OP_GATE_UP && !llm_model_gated(m))
 		use = (struct use){ use.reads, IN(UP), MATRIX(FFN_UP) };
 	if (op == LLM_OP_ACT && !llm_model_gated(m))
@@ -76,32 +79,31 @@ bool lane_subgraph_has_cache(enum llm_op first, enum llm_op last)
 	return first <= LLM_OP_ATTN && last >= LLM_OP_ROPE;
 }
 
-unsigned int lane_subgraph_matrices(const struct llm_model *model, enum llm_op first,
-				    enum llm_op last)
+unsigned int lane_subgraph_matrices(const struct llm_model *model, const struct lane_subgraph *sub)
 {
 	unsigned int matrices = 0;
 
-	for (enum llm_op op = first; op <= last; op++)
-		matrices |= use_of(model, 0, op).matrices;
+	for (enum llm_op op = sub->first; op <= sub->last; op++)
+		matrices |= use_of(model, sub, op).matrices;
 	return matrices;
 }
 
-/* Of areas that operators up to @last write, those that are read before they are written again. */
-static unsigned int read_later(const struct llm_model *m, unsigned int layer, enum llm_op last,
+/* Of areas that its operators write, those that are read before they are written again. */
+static unsigned int read_later(const struct llm_model *m, const struct lane_subgraph *sub,
 			       unsigned int written)
 {
 	unsigned int out = 0;
-	enum llm_op op = last;
+	enum llm_op op = sub->last;
 
 	while (written) {
 		struct use use;
 
 		op = op == LLM_OP_ADD ? LLM_OP_ATTN_NORM : op + 1;
-		use = use_of(m, layer, op);
+		use = use_of(m, sub, op);
 		out |= written & use.reads;
 		written &= ~(use.reads | use.writes);
 		/* A whole layer later nothing is left that anyone reads. */
-		if (op == last)
+		if (op == sub->last)
 			break;
 	}
 	return out;
@@ -114,12 +116,12 @@ struct lane_areas lane_subgraph_areas(const struct llm_model *model,
 	unsigned int written = 0;
 
 	for (enum llm_op op = sub->first; op <= sub->last; op++) {
-		struct use use = use_of(model, sub->layer, op);
+		struct use use = use_of(model, sub, op);
 
 		areas.in |= use.reads & ~written;
 		written |= use.writes;
 	}
-	areas.out = read_later(model, sub->layer, sub->last, written);
+	areas.out = read_later(model, sub, written);
 	return areas;
 }
 
@@ -129,6 +131,7 @@ struct values {
 	struct graph_builder *b;
 	struct npu_tensor *of[LANE_NR_AREAS];
 	struct npu_tensor *k_cache, *v_cache; /* NULL: not needed */
+	bool keys; /* no queries */
 };
 
 /* x += y, or its norm @part. */
@@ -149,7 +152,8 @@ static void add_qkv(struct values *v)
 {
 	struct graph_input in = { .x = input(v) };
 
-	v->of[LANE_Q] = builder_matmul(v->b, &in, LLM_ATTN_Q);
+	if (!v->keys)
+		v->of[LANE_Q] = builder_matmul(v->b, &in, LLM_ATTN_Q);
 	v->of[LANE_K] = builder_matmul(v->b, &in, LLM_ATTN_K);
 	v->of[LANE_V] = builder_matmul(v->b, &in, LLM_ATTN_V);
 }
@@ -158,7 +162,8 @@ static void add_rope(struct values *v)
 {
 	struct graph_builder *b = v->b;
 
-	v->of[LANE_Q] = builder_heads(b, v->of[LANE_Q], b->m->n_head, LLM_LAYER_Q_NORM);
+	if (!v->keys)
+		v->of[LANE_Q] = builder_heads(b, v->of[LANE_Q], b->m->n_head, LLM_LAYER_Q_NORM);
 	npu_store_rows(b->g, builder_heads(b, v->of[LANE_K], b->m->n_head_kv, LLM_LAYER_K_NORM),
 		       v->k_cache, b->pos);
 	npu_store_rows(b->g, v->of[LANE_V], v->v_cache, b->pos);
@@ -230,7 +235,7 @@ int llm_graph_build_subgraph(const struct lane_memory *memory, const struct lane
 	const struct lane_areas areas = lane_subgraph_areas(&memory->loaded->model, sub);
 	char what[32], name[16];
 	struct graph_builder b;
-	struct values v = { .b = &b };
+	struct values v = { .b = &b, .keys = sub->keys };
 	int err;
 
 	snprintf(what, sizeof(what), "%s-%s", llm_op_name((uint16_t)sub->first),

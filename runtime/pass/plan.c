@@ -52,7 +52,7 @@ static void add_float(struct builder *b, uint32_t layer, enum llm_op op)
 	struct lane_work work = plan_work(b, layer, op);
 	struct soc_op vector;
 	uint64_t cols;
-	double ops = plan_float_ops(b->o->shape, op, &cols);
+	double ops = plan_float_ops(b, op, &cols);
 
 	ops += plan_fold_ops(b, op - 1) + plan_quant_ops(b, op + 1);
 	vector = plan_vector(b->rows, cols, ops);
@@ -76,6 +76,8 @@ void plan_add_layer(struct builder *b, uint32_t layer)
 	add_matmul(b, layer, LLM_OP_QKV);
 	add_float(b, layer, LLM_OP_ROPE);
 	plan_set_cached(b, layer, b->last);
+	if (b->part == PLAN_KEYS)
+		return;
 	add_attention(b, layer);
 	add_matmul(b, layer, LLM_OP_ATTN_OUTPUT);
 	add_float(b, layer, LLM_OP_FFN_NORM);
@@ -87,6 +89,29 @@ void plan_add_layer(struct builder *b, uint32_t layer)
 		add_matmul(b, layer, LLM_OP_DOWN);
 	}
 	add_float(b, layer, LLM_OP_ADD);
+}
+
+/* The last layer of a chunk whose keys and values are wanted, and with @logits the rest of its last
+ * token: that layer once more, of this row. */
+static void add_last_layer(struct builder *b, uint32_t layer, bool logits)
+{
+	void (*add)(struct builder *, uint32_t) =
+		plan_has_subgraphs(b) ? plan_add_linear : plan_add_layer;
+	uint32_t pos = b->pos;
+
+	b->part = PLAN_KEYS;
+	add(b, layer);
+	if (logits) {
+		b->part = PLAN_LAST_ROW;
+		/* A static graph's context is that of all of its rows. */
+		b->pos += b->chunk->rows - 1;
+		b->rows = b->tokens = 1;
+		add(b, layer);
+	}
+	b->part = PLAN_ALL;
+	b->pos = pos;
+	b->rows = b->chunk->rows;
+	b->tokens = b->chunk->n;
 }
 
 /* ---- logits ---- */
@@ -202,9 +227,9 @@ static struct chunk_logits logits_of(const struct builder *b)
 /*
  * All after the embedding. What is one graph of the NPU is one task on the wall clock,
  * and has no costs; on the virtual clock it has a task for each operator, of which the
- * first does all the work.
+ * first does all the work. @logits: it has logits too. @last_row: builder.keys leaves the last row.
  */
-static void add_layers(struct builder *b, bool whole, bool logits)
+static void add_layers(struct builder *b, bool whole, bool logits, bool last_row)
 {
 	if (plan_has_blocks(b))
 		return plan_add_blocks(b, whole);
@@ -221,11 +246,25 @@ static void add_layers(struct builder *b, bool whole, bool logits)
 	b->leads_logits = logits;
 	for (uint32_t layer = 0; layer < b->o->shape->layers && !b->failed; layer++) {
 		plan_add_pieces(b, layer);
-		if (plan_has_subgraphs(b))
+		if (b->keys && layer + 1 == b->o->shape->layers)
+			add_last_layer(b, layer, last_row);
+		else if (plan_has_subgraphs(b))
 			plan_add_linear(b, layer);
 		else
 			plan_add_layer(b, layer);
 	}
+}
+
+/* Whether nobody reads more of the last layer than keys and values, and the row of the chunk's last
+ * token if logits are @wanted. Placement npu alone makes use of that: the papers' engines, which
+ * the others stand for, compute static graphs of whole layers. */
+static bool is_trimmed(const struct builder *b, bool whole, struct chunk_logits wanted)
+{
+	bool one = b->plan->pass.logits == PLAN_LOGITS_LAST || wanted.first == wanted.end,
+	     subgraphs = plan_has_subgraphs(b) && !plan_is_linear(b) && !b->o->observe;
+
+	return one && (whole || subgraphs) && b->chunk->rows > 1 && b->o->shape->layers > 1 &&
+	       !b->o->shape->experts && !b->plan->pass.tree && !plan_has_blocks(b);
 }
 
 static void add_chunk(struct builder *b)
@@ -244,13 +283,14 @@ static void add_chunk(struct builder *b)
 	if (b->d->overlap)
 		b->first = b->last = b->built;
 	b->led = false;
+	b->keys = is_trimmed(b, whole, wanted);
 	embed = plan_work(b, 0, LLM_OP_EMBED);
 	begin = plan_add(b, &embed, &copy);
 	/* Chunks that come back to the same rows follow one another. */
 	for (uint32_t c = 0; c < b->c && b->d->overlap && !b->failed; c++)
 		if (b->plan->chunks[c].row == b->chunk->row)
 			b->failed = sched_after(b->plan->tasks, begin, b->ends[c]);
-	add_layers(b, whole, logits);
+	add_layers(b, whole, logits, wanted.first < wanted.end);
 	b->led = logits;
 	plan_add_pieces(b, b->o->shape->layers);
 	if (many)
@@ -478,6 +518,7 @@ static uint32_t padded_tree(const struct plan_options *o, uint32_t n)
 static void place_chunks(const struct plan_options *o, struct plan *plan)
 {
 	uint32_t memory = chunk_memory(o, plan->chunk), places = o->rows / memory;
+	const struct lane_chunk *last;
 
 	if (!o->rows)
 		places = plan->nr_chunks;
@@ -496,6 +537,13 @@ static void place_chunks(const struct plan_options *o, struct plan *plan)
 			.row = c % places * memory,
 		};
 	}
+	last = &plan->chunks[plan->nr_chunks - 1];
+	plan->chunks[plan->nr_chunks] = (struct lane_chunk){
+		.first = last->first + last->n - 1,
+		.n = 1,
+		.rows = 1,
+		.row = last->row + last->n - 1,
+	};
 }
 
 /* ---- plans ---- */
@@ -530,7 +578,7 @@ static struct plan *plan_create(const struct plan_options *o, const struct plan_
 	plan->graphs = o->switching ? o->switching->graphs : PLAN_GRAPHS_PREFILL;
 	plan->nr_chunks = (pass->n_tokens + d->chunk - 1) / d->chunk;
 	plan->tasks = sched_tasks_create(llm_op_name);
-	plan->chunks = calloc(plan->nr_chunks, sizeof(*plan->chunks));
+	plan->chunks = calloc(plan->nr_chunks + 1, sizeof(*plan->chunks));
 	if (!plan->tasks || !plan->chunks) {
 		plan_free(plan);
 		return NULL;

@@ -129,7 +129,7 @@ struct plan_pass {
 struct plan {
 	struct sched_tasks *tasks;
 	struct lane_work *works; /* by task */
-	struct lane_chunk *chunks;
+	struct lane_chunk *chunks; /* [nr_chunks], and behind them the last token alone */
 	uint32_t nr_chunks;
 	uint32_t chunk; /* tokens of all but the last */
 	bool overlap; /* chunks are in flight together */

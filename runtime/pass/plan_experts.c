@@ -63,7 +63,7 @@ static void add_ffns(const struct builder *b, uint64_t m, uint64_t ffn, double n
 	add_vector_cost(b, m, dim, FLOAT_OPS_COPY + in.quant_ops, sum);
 	add_matmul_cost(b, m * in.planes, s->dim, (uint64_t)(wide * projections), width, sum);
 	add_vector_cost(b, m, wide,
-			projections * in.fold_ops + plan_float_ops(s, LLM_OP_ACT, &cols) +
+			projections * in.fold_ops + plan_float_ops(b, LLM_OP_ACT, &cols) +
 				down.quant_ops,
 			sum);
 	add_matmul_cost(b, m * down.planes, ffn, (uint64_t)dim, width, sum);

@@ -117,7 +117,7 @@ static struct soc_cost op_cost(const struct builder *b, uint32_t layer, enum llm
 		return attention_cost(b, layer);
 	if (llm_op_matmul(b->o->shape, op, &k, &cols))
 		return matmul_cost(b, lane, op);
-	ops = plan_float_ops(b->o->shape, op, &cols) + plan_side_ops(b, op);
+	ops = plan_float_ops(b, op, &cols) + plan_side_ops(b, op);
 	add_cost(b, lane, plan_vector(lane == SOC_CPU ? b->chunk->n : b->rows, cols, ops), &cost);
 	return cost;
 }
@@ -153,7 +153,11 @@ static struct soc_cost shadow_cost(const struct builder *b, uint32_t layer, enum
 
 static struct lane_work work_of(const struct builder *b, uint32_t layer, enum llm_op op)
 {
-	return (struct lane_work){ .what = LANE_OP, .op = op, .chunk = b->c, .layer = layer };
+	return (struct lane_work){ .what = LANE_OP,
+				   .op = op,
+				   .chunk = b->part == PLAN_LAST_ROW ? b->plan->nr_chunks : b->c,
+				   .layer = layer,
+				   .keys = b->part == PLAN_KEYS };
 }
 
 static void add(struct builder *b, const struct lane_work *work, enum soc_lane lane,
@@ -216,10 +220,11 @@ static void add_matmul(struct builder *b, uint32_t layer, enum llm_op op)
 
 void plan_add_linear(struct builder *b, uint32_t layer)
 {
+	const enum llm_op end = b->part == PLAN_KEYS ? LLM_OP_ROPE : LLM_OP_ADD;
 	enum llm_op last;
 
-	for (enum llm_op op = LLM_OP_ATTN_NORM; op <= LLM_OP_ADD && !b->failed; op = last + 1) {
-		for (last = op; last < LLM_OP_ADD && joins(b, layer, last + 1);)
+	for (enum llm_op op = LLM_OP_ATTN_NORM; op <= end && !b->failed; op = last + 1) {
+		for (last = op; last < end && joins(b, layer, last + 1);)
 			last++;
 		if (last == op && is_matmul(b, op)) {
 			add_matmul(b, layer, op);

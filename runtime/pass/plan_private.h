@@ -5,6 +5,13 @@
 
 #include "plan.h"
 
+/* What of a chunk the operators that are added compute. */
+enum plan_part {
+	PLAN_ALL,
+	PLAN_KEYS, /* up to keys and values */
+	PLAN_LAST_ROW,
+};
+
 struct builder {
 	const struct plan_options *o;
 	const struct plan_division *d;
@@ -30,6 +37,9 @@ struct builder {
 	const struct soc_cost *stolen;
 	bool leads, leads_logits; /* the next task does all of the chunk's work, logits included; */
 	bool led; /* and those after it are there for their times */
+	/* Of the last layer only keys and values are wanted, and of the rest one row, or none. */
+	bool keys;
+	enum plan_part part;
 	/* Placement linear: of the subgraph whose tasks are added; 0: none is. */
 	uint32_t subgraph, nr_subgraphs;
 	uint32_t fit[LLM_NR_OPS]; /* plan_fit() */
@@ -85,7 +95,7 @@ struct soc_op plan_full_attention(const struct builder *b, uint32_t layer, uint3
 struct soc_op plan_matmul(const struct builder *b, enum llm_op op);
 /* Operations of a layer's float operator but attention on each element of [..][*cols], without
  * those of the next two. */
-double plan_float_ops(const struct shape *s, enum llm_op op, uint64_t *cols);
+double plan_float_ops(const struct builder *b, enum llm_op op, uint64_t *cols);
 /* The input of a matmul: the planes that it multiplies, and the operations of quantising an
  * element, and of adding what planes or outliers give to an element of the result. */
 struct plan_input {

@@ -219,6 +219,7 @@ struct lane_work plan_whole_work(const struct builder *b, enum llm_op op, bool l
 		.logits = !logits	       ? 0
 			  : b->plan->pass.tree ? b->chunk->n
 					       : 1,
+		.keys = b->keys,
 	};
 }
 
@@ -327,6 +328,8 @@ struct soc_op plan_matmul(const struct builder *b, enum llm_op op)
 	};
 
 	llm_op_matmul(b->o->shape, op, &matmul.k, &matmul.n);
+	if (b->part == PLAN_KEYS)
+		matmul.n -= (uint64_t)b->o->shape->heads * b->o->shape->head_dim;
 	return matmul;
 }
 
@@ -346,9 +349,11 @@ static double residual_ops(const struct shape *s, bool norm)
 	return FLOAT_OPS_ADD + (s->norms_behind ? FLOAT_OPS_NORM : 0) + (norm ? FLOAT_OPS_NORM : 0);
 }
 
-double plan_float_ops(const struct shape *s, enum llm_op op, uint64_t *cols)
+double plan_float_ops(const struct builder *b, enum llm_op op, uint64_t *cols)
 {
-	uint64_t q = (uint64_t)s->heads * s->head_dim, kv = (uint64_t)s->kv_heads * s->head_dim;
+	const struct shape *s = b->o->shape;
+	uint64_t q = b->part == PLAN_KEYS ? 0 : (uint64_t)s->heads * s->head_dim,
+		 kv = (uint64_t)s->kv_heads * s->head_dim;
 
 	*cols = op == LLM_OP_ROPE ? q + kv : op == LLM_OP_ACT ? s->ffn : s->dim;
 	switch (op) {

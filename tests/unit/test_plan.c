@@ -97,8 +97,13 @@ static void test_tasks_are_where_the_placement_says(void **state)
 		struct sched_tasks *plan = p->tasks;
 		uint32_t on[SOC_NR_LANES] = { 0 };
 
-		/* Three chunks of ten operators a layer and the embedding; norm and head once. */
-		assert_int_equal(sched_nr_tasks(plan), 3 * (1 + 10 * llama.layers) + 2);
+		/* Three chunks of ten operators a layer and the embedding; norm and head once. Of
+		 * placement npu's last layer, three operators of each chunk and ten of a token. */
+		if (placements[i] == LLM_PLACE_NPU)
+			assert_int_equal(sched_nr_tasks(plan),
+					 3 * (1 + 10 * (llama.layers - 1) + 3) + 10 + 2);
+		else
+			assert_int_equal(sched_nr_tasks(plan), 3 * (1 + 10 * llama.layers) + 2);
 		for (uint32_t t = 0; t < sched_nr_tasks(plan); t++)
 			on[sched_get(plan, t)->home]++;
 		switch (placements[i]) {
@@ -120,6 +125,48 @@ static void test_tasks_are_where_the_placement_says(void **state)
 		}
 		plan_free(p);
 	}
+}
+
+/* Tasks of the last layer's operator @op. */
+static uint32_t last_layers(const struct prompt *o, enum llm_op op)
+{
+	struct plan *p = plan_of(o);
+	uint32_t n = 0;
+
+	for (uint32_t t = 0; t < sched_nr_tasks(p->tasks); t++)
+		n += sched_get(p->tasks, t)->op == op &&
+		     sched_get(p->tasks, t)->layer + 1 == llama.layers;
+	plan_free(p);
+	return n;
+}
+
+static void test_the_last_layer_computes_what_somebody_reads(void **state)
+{
+	static const uint32_t at[] = { 5, 200, 299 };
+	struct prompt o = prompt_of(LLM_PLACE_NPU, 300, 128);
+	uint64_t last_ns = time_of(&o, SOC_SYNC_FAST), none_ns, all_ns;
+
+	assert_int_equal(last_layers(&o, LLM_OP_QKV), 4);
+	assert_int_equal(last_layers(&o, LLM_OP_ATTN), 1);
+	o.pass.logits = PLAN_LOGITS_NONE;
+	none_ns = time_of(&o, SOC_SYNC_FAST);
+	assert_int_equal(last_layers(&o, LLM_OP_QKV), 3);
+	assert_int_equal(last_layers(&o, LLM_OP_ATTN), 0);
+	/* All rows of chunks with chosen tokens. */
+	o.pass.logits = PLAN_LOGITS_AT;
+	o.pass.at = at;
+	o.pass.nr_at = 3;
+	assert_int_equal(last_layers(&o, LLM_OP_ATTN), 3);
+	o.pass.at = at + 1;
+	o.pass.nr_at = 2;
+	assert_int_equal(last_layers(&o, LLM_OP_ATTN), 2);
+	o.pass.logits = PLAN_LOGITS_ALL;
+	all_ns = time_of(&o, SOC_SYNC_FAST);
+	assert_int_equal(last_layers(&o, LLM_OP_ATTN), 3);
+	assert_true(none_ns < last_ns && last_ns < all_ns);
+	/* The papers' graphs have whole layers. */
+	o = prompt_of(LLM_PLACE_FINE, 300, 128);
+	assert_int_equal(last_layers(&o, LLM_OP_ATTN), 3);
 }
 
 static bool waits_for(const struct sched_tasks *plan, uint32_t task, uint32_t chunk, uint32_t layer,
@@ -548,6 +595,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_tasks_are_where_the_placement_says),
+		cmocka_unit_test(test_the_last_layer_computes_what_somebody_reads),
 		cmocka_unit_test(test_attention_waits_for_the_caches_of_all_earlier_chunks),
 		cmocka_unit_test(test_chunks_one_after_another_are_a_chain),
 		cmocka_unit_test(test_longer_prompts_and_contexts_take_longer),
