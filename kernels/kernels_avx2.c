@@ -4,8 +4,8 @@
  * can saturate, the activations once per block, into the worker's scratch, the weights in
  * registers. A part of K that stays in L1 is multiplied with all rows before the next one.
  *
- * One row is vpmaddubsw with the weights' absolute values, and the activations with the weights'
- * signs: the sum of two products of at most 128 x 127 fits its 16 bits.
+ * One row, and two, are vpmaddubsw with the weights' absolute values, and the activations with the
+ * weights' signs: the sum of two products of at most 128 x 127 fits its 16 bits.
  */
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -151,6 +151,73 @@ static void mm_gemv(const struct fw_matmul_i8 *t, int8_t *scratch)
 	}
 }
 
+/*
+ * acc[2][64] (0 if @first) += two rows, without -128, times a part of a panel, half of its channels
+ * at a time. Meanwhile as many bytes from @next on are prefetched into L2.
+ */
+static void mm_pair_block(const int8_t *a, size_t lda, const uint8_t *w, uint32_t kb,
+			  const bool first, int32_t *acc, const uint8_t *next)
+{
+	const __m256i ones = _mm256_set1_epi16(1);
+	__m256i sum[2][4], x[2], v, most, pairs;
+	uint32_t n, b, r, i;
+	int32_t four;
+
+	for (n = 0; n < VNPU_PANEL_N; n += 32, acc += 32, next += kb * 128ul) {
+#pragma GCC unroll 8
+		for (i = 0; i < 8; i++)
+			sum[i / 4][i % 4] =
+				first ? _mm256_setzero_si256()
+				      : _mm256_loadu_si256((const __m256i *)(acc +
+									     i / 4 * VNPU_PANEL_N +
+									     i % 4 * 8));
+		for (b = 0; b < kb; b++) {
+			_mm_prefetch(next + b * 128ul, _MM_HINT_T1);
+			_mm_prefetch(next + b * 128ul + 64, _MM_HINT_T1);
+			for (r = 0; r < 2; r++) {
+				__builtin_memcpy(&four, a + r * lda + b * 4, 4);
+				x[r] = _mm256_set1_epi32(four);
+			}
+#pragma GCC unroll 4
+			for (i = 0; i < 4; i++) {
+				v = _mm256_loadu_si256(
+					(const __m256i *)(w + b * 256ul + n * 4 + i * 32));
+				most = _mm256_abs_epi8(v);
+#pragma GCC unroll 2
+				for (r = 0; r < 2; r++) {
+					pairs = _mm256_maddubs_epi16(most,
+								     _mm256_sign_epi8(x[r], v));
+					sum[r][i] = _mm256_add_epi32(
+						sum[r][i], _mm256_madd_epi16(pairs, ones));
+				}
+			}
+		}
+#pragma GCC unroll 8
+		for (i = 0; i < 8; i++)
+			_mm256_storeu_si256((__m256i *)(acc + i / 4 * VNPU_PANEL_N + i % 4 * 8),
+					    sum[i / 4][i % 4]);
+	}
+}
+
+/* Two rows without -128, of panels of bytes. */
+static void mm_pair(const struct fw_matmul_i8 *t)
+{
+	const uint32_t kb = (t->k + 3) / 4;
+	const uint8_t *panel = t->w;
+	int32_t acc[2 * VNPU_PANEL_N];
+
+	for (uint32_t n0 = 0; n0 < t->n; n0 += VNPU_PANEL_N) {
+		for (uint32_t b = 0, now; b < kb; b += now, panel += now * 256ul) {
+			now = kb - b < MM_K_BLOCK / 4 ? kb - b : MM_K_BLOCK / 4;
+			mm_pair_block(t->a + b * 4, t->lda, panel, now, !b, acc,
+				      panel + now * 256ul);
+		}
+		mm_store(t, 0, n0, acc, (const float *)(panel + 256));
+		mm_store(t, 1, n0, acc + VNPU_PANEL_N, (const float *)(panel + 256));
+		panel += VNPU_PANEL_I8_BYTES(t->k) - kb * 256ul;
+	}
+}
+
 /* Copies @rows rows, widened to 16 bits, padded with zeros to a multiple of 4. */
 static void mm_widen(int16_t *dst, size_t ldd, const int8_t *src, size_t lds, uint32_t rows,
 		     uint32_t n)
@@ -241,8 +308,12 @@ static void mm_rows_wk(const struct fw_matmul_i8 *t, void *scratch)
 
 static void kernel_matmul_i8(const struct fw_matmul_i8 *t, void *scratch)
 {
+	const size_t bytes = ((size_t)t->k + 3) / 4 * 4;
+
 	if (t->m > 1 && t->wk)
 		mm_rows_wk(t, scratch);
+	else if (t->m == 2 && !memchr(t->a, -128, bytes) && !memchr(t->a + t->lda, -128, bytes))
+		mm_pair(t);
 	else if (t->m > 1)
 		mm_rows_wide(t, scratch);
 	else if (t->wk)

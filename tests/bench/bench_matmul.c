@@ -82,6 +82,15 @@ static void *fill(size_t bytes, bool random, bool huge)
 	return p;
 }
 
+/* Activations that have been quantised have no -128, without which AVX2's kernels are faster. */
+static void make_activations(void *p, size_t bytes)
+{
+	int8_t *a = p;
+
+	for (size_t i = 0; i < bytes; i++)
+		a[i] = a[i] == -128 ? 127 : a[i];
+}
+
 static void unfill(void *p, size_t bytes)
 {
 	munmap(p, (bytes + 2 * HUGE - 1) / HUGE * HUGE);
@@ -377,6 +386,7 @@ static struct figure kernel_figure(const struct fw_kernels *k, const struct shap
 	struct figure f;
 	uint32_t i;
 
+	make_activations(a, a_bytes);
 	set_scales(w, s->n, s->k);
 	for (i = 0; op == VNPU_OP_MATMUL_WK && i < (s->n + VNPU_PANEL_N - 1) / VNPU_PANEL_N; i++)
 		panels[i] = (struct fw_wk_panel){ w + ((struct vnpu_wk_panel *)w)[i].offset * 64ull,
@@ -484,6 +494,7 @@ static struct figure device_figure(const struct fw_kernels *k, const struct shap
 	bufs[1] = device_buffer(&d, "a_scale", s->m * 4, false);
 	bufs[2] = device_buffer(&d, "w", weight_bytes(s->n, s->k), true);
 	bufs[3] = device_buffer(&d, "c", (size_t)s->m * s->n * 4, false);
+	make_activations(npu_buffer_data(bufs[0]), s->m * row_bytes(s->k));
 	set_scales(npu_buffer_data(bufs[2]), s->n, s->k);
 	f = measure(&subject, peer, limit);
 	npu_job_free(d.job);
