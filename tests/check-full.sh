@@ -25,6 +25,7 @@ for group; do
 	case $group in
 	unit)
 		VNPU_DRAFTERS=20 run_cmocka "unit test_drafter, longer" "$BUILD/tests/test_drafter"
+		FULL=1 run_script "cli quantize, heads with other threads" bash tests/cli/quantize.sh
 		FULL=1 run_script "cli perplexity, all" bash tests/cli/perplexity.sh ;;
 	thread)
 		threaded="test_threadpool test_polling test_expect test_fw_core test_fw_queue test_fw_session test_fw_matmul

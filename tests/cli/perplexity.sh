@@ -193,7 +193,7 @@ done
 cpu_q4_0=${got:-}
 # Integer activations; docs/architecture.md has the figures.
 also "W8A8, fine, within 0.03 % of F32" docs6m-f32.gguf "$f32" "0.0003 * $f32" --preset fine
-whole "W8A8, npu, within 0.03 % of F32" docs6m-f32.gguf "$f32" "0.0003 * $f32" --preset npu
+also "W8A8, npu, within 0.03 % of F32" docs6m-f32.gguf "$f32" "0.0003 * $f32" --preset npu
 also "W8A8, INT8 activations, within 0.1 % of F32" docs6m-f32.gguf "$f32" "0.001 * $f32" --preset npu --activations int8
 also "W8A8, INT16 activations, within 0.03 % of F32" docs6m-f32.gguf "$f32" "0.0003 * $f32" --preset npu --activations int16
 also "W8A8 with a Q8_0 cache, fine, within 0.1 % of F32" docs6m-f32.gguf "$f32" "0.001 * $f32" --preset fine --kv q8_0
