@@ -218,12 +218,11 @@ static void check_model(struct llm_engine *engine, const struct corpus *c, int d
 }
 
 /* Each run has others: VNPU_DRAFTERS=20 is tests/check-full.sh's. */
-static int nr_drafters(bool first)
+static int nr_drafters(int usual)
 {
 	const char *env = getenv("VNPU_DRAFTERS");
-	int n = env ? atoi(env) : 8;
 
-	return first || n < 2 ? n : 2;
+	return env ? atoi(env) : usual;
 }
 
 static void docs6m_says_the_same_with_any_drafter(void **state)
@@ -236,7 +235,7 @@ static void docs6m_says_the_same_with_any_drafter(void **state)
 		struct llm_engine *engine = ref_open(docs6m, placements[i], 2, 0);
 		struct corpus c = corpus_of(engine);
 
-		check_model(engine, &c, nr_drafters(!i), 3);
+		check_model(engine, &c, nr_drafters(i ? 2 : 8), 3);
 		free(c.ids);
 		llm_engine_close(engine);
 	}
@@ -257,7 +256,7 @@ static void stories_are_the_same(void **state)
 	snprintf(path, sizeof(path), "%s/models/stories260K/stories260K-f32.gguf", dir);
 	engine = ref_open(path, LLM_PLACE_NPU, 2, 0);
 	c = corpus_of(engine);
-	check_model(engine, &c, 15, 3);
+	check_model(engine, &c, nr_drafters(15), 3);
 	free(c.ids);
 	llm_engine_close(engine);
 }
