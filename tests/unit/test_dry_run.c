@@ -457,7 +457,7 @@ static void see(void *ud, const char *tensor, unsigned int layer, unsigned int p
 
 /*
  * Every tensor of every layer and token once, the same on every lane, with the results and
- * times of who does not look, except that then placement npu computes less of a last layer.
+ * times of who does not look, except that then placement npu computes another last layer.
  */
 static void test_an_observer_sees_every_tensor_once(void **state)
 {
@@ -493,10 +493,9 @@ static void test_an_observer_sees_every_tensor_once(void **state)
 					    c.n_vocab * sizeof(float));
 			assert_memory_equal(llm_session_logits(s), seen[p].logits,
 					    c.n_vocab * sizeof(float));
-			/* Placement npu leaves out what nobody reads of the last layer. */
-			if (clock && !p)
-				assert_true(llm_session_now_ns(s) > llm_session_now_ns(plain));
-			else if (clock)
+			/* Placement npu leaves out what nobody reads of the last of several layers.
+			 * That row alone may take a tiny model longer than all of them. */
+			if (clock && (p || c.n_layer == 1))
 				assert_int_equal(llm_session_now_ns(s), llm_session_now_ns(plain));
 			assert_int_equal(seen[p].rows, n);
 			for (unsigned int l = 0; l < c.n_layer; l++)
