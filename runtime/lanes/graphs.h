@@ -19,7 +19,7 @@ enum llm_graph {
 	LLM_GRAPH_SUBGRAPH, /* operators of a layer: llm_graph_build_subgraph() */
 	LLM_GRAPH_LAYERS, /* x -> y, some layers or all; param pos */
 	LLM_GRAPH_TREE, /* the same of a token tree: depths u32, ancestors u64 of each row */
-	LLM_GRAPH_TOKEN, /* x -> logits: all layers, output norm and output matrix; param pos */
+	LLM_GRAPH_TOKEN, /* x -> logits: some layers or all, and what HEAD has; param pos */
 	LLM_GRAPH_HEAD, /* x -> logits: the output norm and the output matrix */
 	LLM_NR_GRAPHS,
 };
