@@ -3,7 +3,8 @@
  * soak_kill [KILLS]: kills the firmware KILLS times and clients as often, while clients compute.
  *
  * vnpu-fw serves one device and is killed again and again at any point, sometimes after it was
- * stopped; another one takes over. Victims are clients that are killed with jobs in flight.
+ * stopped; another one takes over. Victims are clients that are killed, most of them with jobs in
+ * flight.
  * Survivors see their contexts lost, start again, and compare every result bit for bit. In the end:
  *
  * - every fence has signalled within its job's timeout and a second: those of survivors were waited
@@ -54,6 +55,7 @@ struct outcome {
 static struct {
 	struct outcome survivors[NR_SURVIVORS];
 	struct outcome victims[NR_VICTIMS];
+	uint32_t submitted[NR_VICTIMS]; /* the present victim has submitted a job */
 	uint32_t phase; /* 0: kills go on; 1: they are over; 2: end */
 } * shared;
 
@@ -164,6 +166,8 @@ static int wait_slot(struct compute *c, unsigned int slot, const struct npu_sync
 	return npu_queue_wait(c->queue, seqno, until, rand() & 1 ? NPU_WAIT_FAST : NPU_WAIT_DRIVER);
 }
 
+static uint32_t *submitted; /* set to 1 after a job was submitted; or NULL */
+
 /* Runs some jobs at once; false if the context can no longer be used. */
 static bool one_round(struct compute *c, struct npu_fence *fence, uint64_t *point,
 		      struct outcome *o)
@@ -181,6 +185,8 @@ static bool one_round(struct compute *c, struct npu_fence *fence, uint64_t *poin
 			break;
 		}
 		++*point;
+		if (submitted)
+			__atomic_store_n(submitted, 1, __ATOMIC_RELAXED);
 	}
 	for (unsigned int i = 0; i < sent; i++) {
 		int ret = wait_slot(c, i, &syncs[i]);
@@ -234,7 +240,7 @@ static void survivor(struct outcome *o)
 }
 
 /* Never returns; the jobs signal @syncobj, which belongs to the supervisor. */
-static void victim(int syncobj, struct outcome *o)
+static void victim(int syncobj, struct outcome *o, uint32_t *has_submitted)
 {
 	struct drm_syncobj_handle import = { .fd = syncobj };
 	struct npu_fence fence;
@@ -244,6 +250,7 @@ static void victim(int syncobj, struct outcome *o)
 	if (fd < 0 || ioctl(fd, DRM_IOCTL_SYNCOBJ_FD_TO_HANDLE, &import) || compute_open(&c, fd))
 		_exit(5);
 	fence = (struct npu_fence){ c.dev, import.handle };
+	submitted = has_submitted;
 	live(&c, &fence, o);
 	_exit(0);
 }
@@ -343,7 +350,9 @@ static void turn_fw(struct killer *k, uint64_t kills)
 
 struct prey {
 	pid_t pid;
-	int64_t at;
+	int64_t at; /* time of its death */
+	bool spared; /* until it has submitted a job, or that takes as long as a fence may last */
+	uint32_t *submitted;
 	uint32_t handle; /* handle in the supervisor's file */
 	uint64_t kills;
 };
@@ -360,10 +369,13 @@ static void start_victim(struct prey *p, struct outcome *o)
 	export.handle = p->handle = create.handle;
 	if (ioctl(own_fd, DRM_IOCTL_SYNCOBJ_HANDLE_TO_FD, &export))
 		die("SYNCOBJ_HANDLE_TO_FD: is vnpu.ko's fence_export on?", errno);
-	p->at = now_ms() + rand() % 150;
+	/* One in four dies at any time, the others some time after their first job. */
+	p->spared = rand() % 4;
+	p->at = now_ms() + (p->spared ? limit.fence_ms : rand() % 150);
+	*p->submitted = 0;
 	p->pid = start();
 	if (!p->pid)
-		victim(export.fd, o);
+		victim(export.fd, o, p->submitted);
 	close(export.fd);
 }
 
@@ -401,6 +413,10 @@ static void bury(struct prey *p, struct outcome *o)
 
 static void turn_victim(struct prey *p, struct outcome *o, uint64_t kills)
 {
+	if (p->pid && p->spared && __atomic_load_n(p->submitted, __ATOMIC_RELAXED)) {
+		p->spared = false;
+		p->at = now_ms() + rand() % 150;
+	}
 	if (!p->pid && p->kills < kills)
 		start_victim(p, o);
 	else if (p->pid && now_ms() >= p->at) {
@@ -517,6 +533,8 @@ static bool run(uint64_t kills)
 		if (!survivors[i])
 			survivor(&shared->survivors[i]);
 	}
+	for (int i = 0; i < NR_VICTIMS; i++)
+		prey[i].submitted = &shared->submitted[i];
 	plan(&fw);
 	while (fw.kills < kills || dead < kills) {
 		turn_fw(&fw, kills);
