@@ -106,7 +106,7 @@ run_script() {
 		grep -E '^skip ' "$log" | sed 's/^/    /'
 		[ "$last_failed" -eq 0 ] || ended "$label" $rc "$log" 80
 	} | report
-	[ "$last_failed" -eq 0 ] || failure "$label" "$(grep -E '^(not ok|fail)' "$log" | head -8)"
+	[ "$last_failed" -eq 0 ] || failure "$label" "$(grep -E '^(not ok|fail|    \| )' "$log" | head -40)"
 	rm -f "$log"
 }
 

@@ -29,7 +29,7 @@ step() {
 		*) failed=$((failed + 1)) last_failed=1 ;;
 		esac
 	fi
-	[ "$last_failed" -eq 0 ] || failure "$name"
+	[ "$last_failed" -eq 0 ] || failure "$name" "$(tail -n 12 "$log")"
 	echo "== $name: status $rc, $((SECONDS - start)) s"
 	rm -f "$log"
 }
