@@ -4,8 +4,9 @@
 # Times whole programs from their start until a prompt has been evaluated: llm-bench with --start cold and warm, and the
 # llama-bench of llama.cpp and its forks, one after another, with the page cache dropped before each or with the file in it. Prints
 # medians in seconds, with median and quartiles of how many times longer than the cold start of the same round. Programs take turns at
-# being the first. Before each, as much memory as three files is touched and freed, so that none of them waits for a hypervisor to give
-# it memory for the first time. Dropping the page cache needs root.
+# being the first. Before each, 4 GiB of memory is touched and freed, more for files above a third of that, so that none of them waits
+# for a hypervisor to give it memory. Touched in huge pages: after small ones, the kernel gives llm-bench other huge pages, untouched.
+# Dropping the page cache needs root.
 #
 # Of MODEL=PACKED, llm-bench has the packed file and the peers the other. More columns say what bounds a cold start, in seconds:
 #   read     reading its file past the page cache and doing nothing else, in each round (0 if it is cached)
@@ -60,7 +61,9 @@ def put(model, cache):
         with open(model, "rb") as f:
             while f.read(1 << 24):
                 pass
-    with mmap.mmap(-1, 3 * os.path.getsize(model)) as memory:
+    available = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    with mmap.mmap(-1, min(max(3 * os.path.getsize(model), 4 << 30), available * 3 // 4)) as memory:
+        memory.madvise(mmap.MADV_HUGEPAGE)
         memory.madvise(POPULATE_WRITE)
 
 def read_alone(model, bytes_each=2 << 20):
