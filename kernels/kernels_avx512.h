@@ -80,6 +80,19 @@ static inline __attribute__((always_inline)) void stream_ahead(const uint8_t *li
 }
 
 /*
+ * The same for a line of a single panel that is read in order while it is unpacked or multiplied
+ * with several rows: from memory into L2 and from there into L1, whose few buffers would wait for
+ * memory.
+ */
+#define PANEL_FAR 12288
+#define PANEL_NEAR 4096
+static inline __attribute__((always_inline)) void panel_ahead(const uint8_t *line)
+{
+	_mm_prefetch(line + PANEL_FAR, _MM_HINT_T1);
+	_mm_prefetch(line + PANEL_NEAR, _MM_HINT_T0);
+}
+
+/*
  * Prefetching during a multiplication. GCC 12 takes a function that only prefetches for one without
  * effects and drops its calls, unless it is inlined early.
  */

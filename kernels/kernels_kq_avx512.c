@@ -2,13 +2,13 @@
 /*
  * GGUF's block types with AVX-512 VNNI.
  *
- * One row, read from one place: kernels_kq_row_avx512.c.
+ * One row, where the processor has VBMI: kernels_kq_row_avx512.c.
  *
  * Few rows, limited by memory: the numbers u are unpacked in registers, for up to four rows at a
  * time, and are vpdpbusd's unsigned operand. A group's sums start at -zero times the sum of its
- * activations, are multiplied by its integer scales and added up for a block. With one row a
- * panel's units of 32 k are read in turn with those of other panels, as MATMUL_W4's groups are
- * (kernels_w4_avx512.c); where one place is read fastest, kq_ahead() prefetches.
+ * activations, are multiplied by its integer scales and added up for a block. Panels are read one
+ * after another, with kq_ahead(). Several at a time, as MATMUL_W4 reads them on Intel's cores
+ * (kernels_w4_avx512.c), were slower on a server with AMX.
  *
  * More rows: a block of half a panel, 32 channels, is unpacked to signed numbers in L1 and
  * multiplied with all rows, six at a time, whose activations are biased to unsigned bytes. Per
@@ -26,8 +26,8 @@
 #define KQ_ROWS 4 /* at a time */
 
 struct kq_few {
-	_Alignas(64) int32_t acc[STREAMS][KQ_ROWS][VNPU_PANEL_N]; /* of a block */
-	float c[STREAMS][KQ_FEW][VNPU_PANEL_N];
+	_Alignas(64) int32_t acc[KQ_ROWS][VNPU_PANEL_N]; /* of a block */
+	float c[KQ_FEW][VNPU_PANEL_N];
 	int16_t sum[KQ_FEW][VNPU_MAX_K_I8 / 16]; /* of each group's activations */
 };
 
@@ -45,18 +45,9 @@ struct kq_pass {
 
 #define KQ_SUM(p, r, g) ((p)->sum + (size_t)(r) * (VNPU_MAX_K_I8 / 16) + (g))
 
-/* Asks for what follows @lines lines at distances of a quad of all channels, from some places. */
-KQ_INLINE void kq_lines_ahead(const uint8_t *line, const uint32_t lines, const int streams)
-{
-#pragma GCC unroll 8
-	for (uint32_t i = 0; i < lines; i++)
-		stream_ahead(line + (size_t)i * 256, streams);
-}
-
 /* Adds unit @unit of a block, 32 k, to acc; @k0: the block's. */
-KQ_INLINE void kq_unit(const uint32_t rows, const struct vnpu_kq_form f, const int streams,
-		       const struct kq_pass *p, const struct kq_block *b, uint32_t k0,
-		       uint32_t unit)
+KQ_INLINE void kq_unit(const uint32_t rows, const struct vnpu_kq_form f, const struct kq_pass *p,
+		       const struct kq_block *b, uint32_t k0, uint32_t unit)
 {
 	const uint8_t *numbers = b->numbers + unit * 256 * f.bits;
 	const int8_t *a = p->a + k0 + unit * 32;
@@ -66,9 +57,7 @@ KQ_INLINE void kq_unit(const uint32_t rows, const struct vnpu_kq_form f, const i
 
 #pragma GCC unroll 4
 	for (i = 0; i < 4; i++) {
-		if (streams != STREAM_DIRECT)
-			kq_lines_ahead(numbers + i * 64, f.bits, streams);
-		else if (p->first && i % 2 == 0)
+		if (p->first && i % 2 == 0)
 			kq_ahead(b, f, unit * 2 + i / 2, f.block / 16);
 		g = unit * (32 / f.group);
 		pairs = kq_pairs(b->scale, g / 2, i * 16);
@@ -130,8 +119,8 @@ KQ_INLINE void kq_end(const uint32_t rows, const struct vnpu_kq_form f, const st
 }
 
 /* Adds a block of 32 k to c. */
-KQ_INLINE void kq_small(const uint32_t rows, const struct vnpu_kq_form f, const int streams,
-			const struct kq_pass *p, const struct kq_block *b, uint32_t k0)
+KQ_INLINE void kq_small(const uint32_t rows, const struct vnpu_kq_form f, const struct kq_pass *p,
+			const struct kq_block *b, uint32_t k0)
 {
 	const int8_t *a = p->a + k0;
 	struct kq_planes planes;
@@ -140,12 +129,10 @@ KQ_INLINE void kq_small(const uint32_t rows, const struct vnpu_kq_form f, const 
 	int32_t sum;
 	__m512 c;
 
-	if (streams == STREAM_DIRECT && p->first)
+	if (p->first)
 		kq_ahead(b, f, 0, 1);
 #pragma GCC unroll 4
 	for (i = 0; i < 4; i++) {
-		if (streams != STREAM_DIRECT)
-			kq_lines_ahead(b->numbers + i * 64, f.bits, streams);
 #pragma GCC unroll 4
 		for (r = 0; r < rows; r++)
 			s[r] = f.mins ? _mm512_setzero_si512()
@@ -171,61 +158,38 @@ KQ_INLINE void kq_small(const uint32_t rows, const struct vnpu_kq_form f, const 
 	}
 }
 
-/* Adds a block of each of @panels panels, from @w on, to c; c and acc of a panel follow those of
- * the one before, @passes of them. */
-KQ_INLINE void kq_blocks(const uint32_t rows, const struct vnpu_kq_form f, const int streams,
-			 const struct kq_pass *passes, const uint8_t *w, size_t panel_bytes,
-			 uint32_t panels, uint32_t k0)
+/* Adds the block at @w to c. */
+KQ_INLINE void kq_rows_block(const uint32_t rows, const struct vnpu_kq_form f,
+			     const struct kq_pass *p, const uint8_t *w, uint32_t k0)
 {
-	struct kq_block b[STREAMS];
-	uint32_t i, unit;
+	const struct kq_block b = kq_block(w, f);
 
-	for (i = 0; i < panels; i++) {
-		b[i] = kq_block(w + i * panel_bytes, f);
-		for (const uint8_t *line = b[i].d; streams != STREAM_DIRECT && line < b[i].numbers;
-		     line += 64)
-			stream_ahead(line, streams);
-	}
 	if (f.block == 32) {
-		for (i = 0; i < panels; i++)
-			kq_small(rows, f, streams, &passes[i], &b[i], k0);
+		kq_small(rows, f, p, &b, k0);
 		return;
 	}
-	for (unit = 0; unit < f.block / 32; unit++)
-		for (i = 0; i < panels; i++)
-			kq_unit(rows, f, streams, &passes[i], &b[i], k0, unit);
-	for (i = 0; i < panels; i++)
-		kq_end(rows, f, &passes[i], &b[i], k0);
+	for (uint32_t unit = 0; unit < f.block / 32; unit++)
+		kq_unit(rows, f, p, &b, k0, unit);
+	kq_end(rows, f, p, &b, k0);
 }
 
-typedef void kq_blocks_fn(const struct kq_pass *passes, const uint8_t *w, size_t panel_bytes,
-			  uint32_t panels, uint32_t k0);
+typedef void kq_block_fn(const struct kq_pass *p, const uint8_t *w, uint32_t k0);
 
-#define KQ_BLOCKS(how, rows, streams, NAME, name, ...)                                   \
-	static void name##_##how##rows(const struct kq_pass *passes, const uint8_t *w,   \
-				       size_t panel_bytes, uint32_t panels, uint32_t k0) \
-	{                                                                                \
-		const struct vnpu_kq_form f = vnpu_kq_form(VNPU_KQ_##NAME);              \
-		kq_blocks(rows, f, streams, passes, w, panel_bytes, panels, k0);         \
+#define KQ_BLOCK(rows, NAME, name, ...)                                                        \
+	static void name##_block##rows(const struct kq_pass *p, const uint8_t *w, uint32_t k0) \
+	{                                                                                      \
+		kq_rows_block(rows, vnpu_kq_form(VNPU_KQ_##NAME), p, w, k0);                   \
 	}
-#define KQ_STREAM_1(...) KQ_BLOCKS(stream, 1, STREAMS, __VA_ARGS__)
-#define KQ_STREAM_2(...) KQ_BLOCKS(stream, 2, STREAMS, __VA_ARGS__)
-#define KQ_STREAM_4(...) KQ_BLOCKS(stream, 4, STREAMS, __VA_ARGS__)
-#define KQ_DIRECT_1(...) KQ_BLOCKS(direct, 1, STREAM_DIRECT, __VA_ARGS__)
-#define KQ_DIRECT_2(...) KQ_BLOCKS(direct, 2, STREAM_DIRECT, __VA_ARGS__)
-#define KQ_DIRECT_4(...) KQ_BLOCKS(direct, 4, STREAM_DIRECT, __VA_ARGS__)
-VNPU_KQ_TYPES(KQ_STREAM_1)
-VNPU_KQ_TYPES(KQ_STREAM_2)
-VNPU_KQ_TYPES(KQ_STREAM_4)
-VNPU_KQ_TYPES(KQ_DIRECT_1)
-VNPU_KQ_TYPES(KQ_DIRECT_2)
-VNPU_KQ_TYPES(KQ_DIRECT_4)
+#define KQ_BLOCK_1(...) KQ_BLOCK(1, __VA_ARGS__)
+#define KQ_BLOCK_2(...) KQ_BLOCK(2, __VA_ARGS__)
+#define KQ_BLOCK_4(...) KQ_BLOCK(4, __VA_ARGS__)
+VNPU_KQ_TYPES(KQ_BLOCK_1)
+VNPU_KQ_TYPES(KQ_BLOCK_2)
+VNPU_KQ_TYPES(KQ_BLOCK_4)
 
-/* [type][direct][0: one row, 1: two, 2: four] */
-#define KQ_ROW(NAME, name, ...)                               \
-	{ { name##_stream1, name##_stream2, name##_stream4 }, \
-	  { name##_direct1, name##_direct2, name##_direct4 } },
-static kq_blocks_fn *const kq_few_blocks[VNPU_NR_KQ_TYPES][2][3] = { VNPU_KQ_TYPES(KQ_ROW) };
+/* [type][0: one row, 1: two, 2: four] */
+#define KQ_ROW(NAME, name, ...) { name##_block1, name##_block2, name##_block4 },
+static kq_block_fn *const kq_blocks[VNPU_NR_KQ_TYPES][3] = { VNPU_KQ_TYPES(KQ_ROW) };
 
 /* Rows of a pass, when @rows are left. */
 static inline uint32_t kq_pass_rows(uint32_t rows)
@@ -233,39 +197,34 @@ static inline uint32_t kq_pass_rows(uint32_t rows)
 	return rows < 2 ? 1 : rows < KQ_ROWS ? 2 : KQ_ROWS;
 }
 
+/* Rows share what is read of a panel while it is in the cache. */
 static void kq_few(const struct fw_matmul_kq *t, struct kq_few *s)
 {
 	const struct vnpu_kq_form f = vnpu_kq_form(t->type);
-	const size_t panel_bytes = vnpu_kq_panel_bytes(t->type, t->k),
-		     block_bytes = vnpu_kq_block_bytes(f);
-	const bool direct = stream_direct();
-	/* Rows share what is read of a panel while it is in the cache. */
-	const uint32_t most = t->m > 1 || direct ? 1 : STREAMS;
-	kq_blocks_fn *const *blocks = kq_few_blocks[t->type][direct];
-	uint32_t panels, n0, k0, m, rows, i;
-	struct kq_pass pass[STREAMS];
-	const uint8_t *w;
+	const size_t block_bytes = vnpu_kq_block_bytes(f);
+	const uint8_t *w = t->w;
+	uint32_t n0, k0, m, rows;
 
 	for (m = 0; m < t->m; m++)
 		kq_group_sums(s->sum[m], t->a + m * t->lda, t->k, f.group);
-	for (n0 = 0; n0 < t->n; n0 += panels * VNPU_PANEL_N) {
-		panels = (t->n - n0 + VNPU_PANEL_N - 1) / VNPU_PANEL_N;
-		panels = panels < most ? panels : most;
-		w = t->w + n0 / VNPU_PANEL_N * panel_bytes;
-		for (i = 0; i < panels; i++)
-			memset(s->c[i], 0, t->m * sizeof(s->c[0][0]));
+	for (n0 = 0; n0 < t->n; n0 += VNPU_PANEL_N) {
+		memset(s->c, 0, t->m * sizeof(s->c[0]));
 		for (k0 = 0; k0 < t->k; k0 += f.block, w += block_bytes) {
 			for (m = 0; m < t->m; m += rows) {
+				const struct kq_pass pass = {
+					.a = t->a + m * t->lda,
+					.lda = t->lda,
+					.sum = s->sum[m],
+					.acc = s->acc,
+					.c = s->c + m,
+					.first = m == 0,
+				};
+
 				rows = kq_pass_rows(t->m - m);
-				for (i = 0; i < panels; i++)
-					pass[i] = (struct kq_pass){ t->a + m * t->lda, t->lda,
-								    s->sum[m],	       s->acc[i],
-								    s->c[i] + m,       m == 0 };
-				blocks[rows / 2](pass, w, panel_bytes, panels, k0);
+				kq_blocks[t->type][rows / 2](&pass, w, k0);
 			}
 		}
-		for (i = 0; i < panels; i++)
-			kq_store(t, 0, t->m, n0 + i * VNPU_PANEL_N, s->c[i][0]);
+		kq_store(t, 0, t->m, n0, s->c[0]);
 	}
 }
 
@@ -621,7 +580,7 @@ void fw_matmul_kq_avx512(const struct fw_matmul_kq *t, void *scratch)
 {
 	uint32_t all = (t->n + VNPU_PANEL_N - 1) / VNPU_PANEL_N, m0, rows, p, panels;
 
-	if (t->m == 1 && stream_direct() && __builtin_cpu_supports("avx512vbmi")) {
+	if (t->m == 1 && __builtin_cpu_supports("avx512vbmi")) {
 		fw_matmul_kq_row(t, scratch);
 		return;
 	}

@@ -8,6 +8,7 @@
 
 #include <immintrin.h>
 
+#include "kernels_avx512.h"
 #include "kernels_kq.h"
 
 #define KQ_INLINE static inline __attribute__((always_inline))
@@ -37,13 +38,6 @@ KQ_INLINE __m512 kq_f16(const uint8_t *halves, uint32_t n)
 	} while (0)
 
 /*
- * Distances of prefetches where weights are read from one place, from memory into L2 and from there
- * into L1, whose few buffers would wait for memory.
- */
-#define KQ_FAR 12288
-#define KQ_NEAR 4096
-
-/*
  * Asks for what follows part @part of @parts of a block. In short bursts and in order, whatever the
  * order of use, which is that of planes: with the requests spread evenly among the uses, a core of
  * Zen 4 read Q6_K for two rows at 12 GB/s; like this at 25.
@@ -53,10 +47,8 @@ KQ_INLINE void kq_ahead(const struct kq_block *b, const struct vnpu_kq_form f, u
 {
 	const uint32_t lines = (uint32_t)vnpu_kq_block_bytes(f) / 64;
 
-	for (uint32_t i = part * lines / parts; i < (part + 1) * lines / parts; i++) {
-		_mm_prefetch(b->d + i * 64 + KQ_FAR, _MM_HINT_T1);
-		_mm_prefetch(b->d + i * 64 + KQ_NEAR, _MM_HINT_T0);
-	}
+	for (uint32_t i = part * lines / parts; i < (part + 1) * lines / parts; i++)
+		panel_ahead(b->d + i * 64);
 }
 
 /* The planes of 16 channels and 32 k, as far as they have been read. */
@@ -165,7 +157,7 @@ static inline void kq_store(const struct fw_matmul_kq *t, uint32_t m, uint32_t r
 	}
 }
 
-/* One row; weights are read from one place at a time. @scratch: FW_SCRATCH_BYTES. */
+/* One row; needs VBMI. @scratch: FW_SCRATCH_BYTES. */
 void fw_matmul_kq_row(const struct fw_matmul_kq *t, void *scratch);
 
 #endif /* KERNELS_KQ_AVX512_H */

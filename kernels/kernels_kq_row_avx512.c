@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 /*
- * One row and GGUF's block types with AVX-512 VNNI and VBMI, for processors that read memory
- * fastest from a single place: each line of a panel is fetched once and in order. Sums of all 64
- * channels stay in registers from a panel's first block to its last: four registers of a group's
- * sums, which begin with zero, four of the block's sums, and four of the result.
+ * One row and GGUF's block types with AVX-512 VNNI and VBMI. Each line of a panel is fetched once
+ * and in order. Sums of all 64 channels stay in registers from a panel's first block to its last:
+ * four registers of a group's sums, which begin with zero, four of the block's sums, and four of
+ * the result.
  */
 #if defined(__x86_64__)
 #include "kernels_avx512.h"
@@ -29,12 +29,29 @@ KQ_INLINE void row_touch(const struct kq_block *b, const struct vnpu_kq_form f, 
 		(void)*(const volatile uint8_t *)(b->d + i * 64);
 }
 
-/* Fetches what follows part @part of @parts of a block. */
-KQ_INLINE void row_fetch(const struct kq_block *b, const struct vnpu_kq_form f, uint32_t part,
+/*
+ * As kq_ahead(), with a pause of some cycles before each line, for Intel's cores: of the 1B shape's
+ * Q6_K a server with AMX decodes 25.5 tokens a second with kq_ahead(), and 27.3 with this.
+ */
+KQ_INLINE void row_ahead(const struct kq_block *b, const struct vnpu_kq_form f, uint32_t part,
 			 const uint32_t parts)
 {
+	const uint32_t lines = (uint32_t)vnpu_kq_block_bytes(f) / 64;
+
+	for (uint32_t i = part * lines / parts; i < (part + 1) * lines / parts; i++) {
+		__asm__ volatile(".rept 12\n\tnop\n\t.endr");
+		panel_ahead(b->d + i * 64);
+	}
+}
+
+/* Fetches what follows part @part of @parts of a block. @amd: on AMD's cores. */
+KQ_INLINE void row_fetch(const struct kq_block *b, const struct vnpu_kq_form f, const bool amd,
+			 uint32_t part, const uint32_t parts)
+{
+	if (!amd)
+		row_ahead(b, f, part, parts);
 	/* These take as long to compute as to read: then waiting for reads costs more. */
-	if (f.bits < 4)
+	else if (f.bits < 4)
 		kq_ahead(b, f, part, parts);
 	/* Small blocks of one plane are used in order anyway. */
 	else if (f.block > 32 || f.bits & (f.bits - 1))
@@ -173,8 +190,9 @@ KQ_INLINE void row_scale_pair(__m512i acc[4], __m512i even[4], __m512i odd[4], c
 }
 
 /* A block of 256 k. @sum: of its groups of activations. */
-KQ_INLINE void row_block(const struct vnpu_kq_form f, __m512 c[4], const struct kq_block *b,
-			 const __m512i *tables, const int8_t *a, const int16_t *sum)
+KQ_INLINE void row_block(const struct vnpu_kq_form f, const bool amd, __m512 c[4],
+			 const struct kq_block *b, const __m512i *tables, const int8_t *a,
+			 const int16_t *sum)
 {
 	const uint32_t pairs = f.block / f.group / 2, unit_bytes = f.bits * 256u;
 	__m512i acc[4], s[4], odd[4], low;
@@ -188,7 +206,7 @@ KQ_INLINE void row_block(const struct vnpu_kq_form f, __m512 c[4], const struct 
 	for (uint32_t unit = 0; unit < f.block / 32; unit++) {
 #pragma GCC unroll 2
 		for (uint32_t half = 0; half < 2; half++) {
-			row_fetch(b, f, unit * 2 + half, f.block / 16);
+			row_fetch(b, f, amd, unit * 2 + half, f.block / 16);
 			row_quads(half && row_is_short(f) ? odd : s, planes,
 				  b->numbers + unit * unit_bytes, f, tables, half * 4,
 				  a + unit * 32);
@@ -213,14 +231,15 @@ KQ_INLINE void row_block(const struct vnpu_kq_form f, __m512 c[4], const struct 
 }
 
 /* A block of 32 k. @sum: of its activations. */
-KQ_INLINE void row_small(const struct vnpu_kq_form f, __m512 c[4], const struct kq_block *b,
-			 const __m512i *tables, const int8_t *a, int32_t sum)
+KQ_INLINE void row_small(const struct vnpu_kq_form f, const bool amd, __m512 c[4],
+			 const struct kq_block *b, const __m512i *tables, const int8_t *a,
+			 int32_t sum)
 {
 	struct kq_planes planes[4];
 	__m512i s[4];
 	uint32_t i;
 
-	row_fetch(b, f, 0, 1);
+	row_fetch(b, f, amd, 0, 1);
 #pragma GCC unroll 4
 	for (i = 0; i < 4; i++)
 		s[i] = f.mins ? _mm512_setzero_si512() : _mm512_set1_epi32(sum * -kq_zero(f));
@@ -236,7 +255,7 @@ KQ_INLINE void row_small(const struct vnpu_kq_form f, __m512 c[4], const struct 
 }
 
 /* A panel: c [64], before the row's scale. */
-KQ_INLINE void row_panel(const struct vnpu_kq_form f, float *c, const uint8_t *w,
+KQ_INLINE void row_panel(const struct vnpu_kq_form f, const bool amd, float *c, const uint8_t *w,
 			 const __m512i *tables, const int8_t *a, uint32_t k, const int16_t *sum)
 {
 	const size_t block_bytes = vnpu_kq_block_bytes(f);
@@ -250,9 +269,9 @@ KQ_INLINE void row_panel(const struct vnpu_kq_form f, float *c, const uint8_t *w
 	for (; k; k -= f.block, w += block_bytes, a += f.block, sum += f.block / f.group) {
 		b = kq_block(w, f);
 		if (f.block == 32)
-			row_small(f, acc, &b, tables, a, *sum);
+			row_small(f, amd, acc, &b, tables, a, *sum);
 		else
-			row_block(f, acc, &b, tables, a, sum);
+			row_block(f, amd, acc, &b, tables, a, sum);
 	}
 #pragma GCC unroll 4
 	for (i = 0; i < 4; i++)
@@ -262,19 +281,23 @@ KQ_INLINE void row_panel(const struct vnpu_kq_form f, float *c, const uint8_t *w
 typedef void row_panel_fn(float *c, const uint8_t *w, const __m512i *tables, const int8_t *a,
 			  uint32_t k, const int16_t *sum);
 
-#define ROW_PANEL(NAME, name, ...)                                                  \
-	static void name##_panel(float *c, const uint8_t *w, const __m512i *tables, \
-				 const int8_t *a, uint32_t k, const int16_t *sum)   \
-	{                                                                           \
-		row_panel(vnpu_kq_form(VNPU_KQ_##NAME), c, w, tables, a, k, sum);   \
+#define ROW_PANEL(how, amd, NAME, name, ...)                                           \
+	static void name##_##how(float *c, const uint8_t *w, const __m512i *tables,    \
+				 const int8_t *a, uint32_t k, const int16_t *sum)      \
+	{                                                                              \
+		row_panel(vnpu_kq_form(VNPU_KQ_##NAME), amd, c, w, tables, a, k, sum); \
 	}
-VNPU_KQ_TYPES(ROW_PANEL)
+#define ROW_OTHER(...) ROW_PANEL(other, false, __VA_ARGS__)
+#define ROW_AMD(...) ROW_PANEL(amd, true, __VA_ARGS__)
+VNPU_KQ_TYPES(ROW_OTHER)
+VNPU_KQ_TYPES(ROW_AMD)
 
-#define ROW_PANEL_OF(NAME, name, ...) name##_panel,
-static row_panel_fn *const row_panels[VNPU_NR_KQ_TYPES] = { VNPU_KQ_TYPES(ROW_PANEL_OF) };
+#define ROW_PANELS(NAME, name, ...) { name##_other, name##_amd },
+static row_panel_fn *const row_panels[VNPU_NR_KQ_TYPES][2] = { VNPU_KQ_TYPES(ROW_PANELS) };
 
 void fw_matmul_kq_row(const struct fw_matmul_kq *t, void *scratch)
 {
+	row_panel_fn *const panel = row_panels[t->type][stream_direct()];
 	const size_t panel_bytes = vnpu_kq_panel_bytes(t->type, t->k);
 	_Alignas(64) float c[VNPU_PANEL_N];
 	const uint8_t *w = t->w;
@@ -285,7 +308,7 @@ void fw_matmul_kq_row(const struct fw_matmul_kq *t, void *scratch)
 	row_tables(tables, f);
 	kq_group_sums(sum, t->a, t->k, f.group);
 	for (uint32_t n = 0; n < t->n; n += VNPU_PANEL_N, w += panel_bytes) {
-		row_panels[t->type](c, w, tables, t->a, t->k, sum);
+		panel(c, w, tables, t->a, t->k, sum);
 		kq_store(t, 0, 1, n, c);
 	}
 }

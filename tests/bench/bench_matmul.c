@@ -300,14 +300,17 @@ static size_t row_bytes(uint32_t k)
 	return op == VNPU_OP_MATMUL_W4F ? k * 4ul : (k + 3) / 4 * 4;
 }
 
-/* Scales that are no subnormals, in each block of a matrix. */
+/* Scales in each block of a matrix: no subnormals, and beside minima 6 bits, as files have. */
 static void set_kq_scales(uint8_t *w, const uint8_t *end)
 {
 	const struct vnpu_kq_form f = vnpu_kq_form(kq_type);
 
-	for (; w < end; w += vnpu_kq_block_bytes(f))
+	for (; w < end; w += vnpu_kq_block_bytes(f)) {
 		for (uint32_t i = 0; i < (f.mins ? 128 : 64); i++)
 			((uint16_t *)w)[i] = 0x2000;
+		for (uint32_t i = 256; f.mins && i < vnpu_kq_scales_bytes(f); i++)
+			w[i] &= 63;
+	}
 }
 
 /* Sets MATMUL_WK's table, and scales that are no subnormals, which would be unusually slow. */
