@@ -7,30 +7,28 @@
  * K is divided into K blocks as in kernels_avx512.c, for the same reason; sums stay in scratch
  * between them. Activations whose K is a whole number of tiles are read in place. Others are copied
  * to scratch, padded with zeros, so that the end of K needs no tile of its own; so are the last
- * rows of a block if they do not fill a tile. Few rows would leave the tiles empty, so
- * kernels_avx512.c computes them.
+ * rows of a block if they do not fill a tile.
+ *
+ * Rows of a single tile are bound by memory: amx_few() reads each panel once and in order. Fewer
+ * would leave the tile empty, so kernels_avx512.c computes them.
  */
 #if defined(__x86_64__)
 #include <immintrin.h>
 #include <string.h>
 
 #include "kernels.h"
+#include "kernels_amx.h"
 #include "kernels_avx512.h"
 #include "kernels_kq.h"
 #include "kernels_w4.h"
 
 /* Fewer rows are faster with vpdpbusd. */
 #define AMX_MIN_ROWS 12
+/* The same for amx_few(). */
+#define AMX_MIN_FEW 7
 #define AMX_ROWS 32
 /* k per tile. */
 #define AMX_K 64
-
-/* The operand of ldtilecfg. */
-struct amx_config {
-	uint8_t palette, start_row, reserved[14];
-	uint16_t row_bytes[16];
-	uint8_t rows[16];
-};
 
 /* Eight tiles of 16 rows of 64 bytes: sums 0..3, activations 4 and 5, weights 6 and 7. */
 static const struct amx_config amx_config = {
@@ -154,17 +152,63 @@ static void amx_group(const struct fw_matmul_i8 *t, uint32_t m0, uint32_t rows, 
 	}
 }
 
+/* ---- few rows -------------------------------------------------------------------------------- */
+
+/* Multiplies 16 channels in tile @v, with their weights in tile @x. */
+#define FEW_TILE(v, x)                                      \
+	do {                                                \
+		_tile_loadd(x, w + (v)*64, 256);            \
+		_tile_dpbssd(v, 4, x);                      \
+		for (uint32_t i = 0; i < 16; i++)           \
+			panel_ahead(w + ((v)*16 + i) * 64); \
+	} while (0)
+
+/* A tile of rows, K in whole tiles. Memory is the limit: panels are read once and in order. */
+static void amx_few(const struct fw_matmul_i8 *t)
+{
+	_Alignas(64) int32_t acc[AMX_TILE][VNPU_PANEL_N];
+	const uint8_t *w = t->w;
+	const int8_t *a;
+	uint32_t n0, k;
+
+	amx_configure(t->m, AMX_K);
+	for (n0 = 0; n0 < t->n; n0 += VNPU_PANEL_N) {
+		_tile_zero(0);
+		_tile_zero(1);
+		_tile_zero(2);
+		_tile_zero(3);
+		for (k = 0, a = t->a; k < t->k; k += AMX_K, a += AMX_K, w += AMX_K * VNPU_PANEL_N) {
+			_tile_loadd(4, a, t->lda);
+			FEW_TILE(0, 6);
+			FEW_TILE(1, 7);
+			FEW_TILE(2, 6);
+			FEW_TILE(3, 7);
+		}
+		_tile_stored(0, acc[0], 256);
+		_tile_stored(1, acc[0] + 16, 256);
+		_tile_stored(2, acc[0] + 32, 256);
+		_tile_stored(3, acc[0] + 48, 256);
+		mm_store(t, 0, t->m, n0, (const float *)(w + 256), acc[0]);
+		w = t->w + (n0 / VNPU_PANEL_N + 1) * VNPU_PANEL_I8_BYTES(t->k);
+	}
+	_tile_release();
+}
+
 static void kernel_matmul_i8(const struct fw_matmul_i8 *t, void *scratch)
 {
 	uint8_t *a = (uint8_t *)scratch + FW_UNPACK_BYTES;
 	uint32_t n0, m0, rows, most;
 	struct fw_matmul_i8 part;
 
+	if (!t->wk && t->m >= AMX_MIN_FEW && t->m <= AMX_TILE && t->k % AMX_K == 0) {
+		amx_few(t);
+		return;
+	}
 	if (t->m < AMX_MIN_ROWS) {
 		fw_kernels_avx512.matmul_i8(t, scratch);
 		return;
 	}
-	_tile_loadconfig(&amx_config);
+	amx_load_config(&amx_config);
 	for (n0 = 0; n0 < t->n; n0 += part.n) {
 		most = mm_columns(&part, t, n0, AMX_ROWS, MM_LD);
 		for (m0 = 0; m0 < t->m; m0 += rows) {
@@ -219,13 +263,13 @@ static void kernel_qk_i8(const struct fw_qk_i8 *t, void *scratch)
 		fw_qk_i8_avx512(t, scratch);
 		return;
 	}
-	_tile_loadconfig(&amx_config);
+	amx_load_config(&amx_config);
 	qk_i8(t, scratch);
 	_tile_release();
 }
 
 #define kernel_matmul_w4 fw_matmul_w4_amx
-#define kernel_matmul_kq fw_matmul_kq_avx512
+#define kernel_matmul_kq fw_matmul_kq_amx
 #define kernel_matmul_w4f fw_matmul_w4f_avx512
 #define FW_KERNELS_NAME fw_kernels_amx
 #define FW_KERNELS_LABEL "avx512-amx"

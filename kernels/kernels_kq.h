@@ -79,5 +79,6 @@ static inline uint32_t kq_channels(const struct fw_matmul_kq *t, uint32_t n0)
 void fw_matmul_kq_avx2(const struct fw_matmul_kq *t, void *scratch);
 void fw_matmul_kq_many_avx2(const struct fw_matmul_kq *t, void *scratch);
 void fw_matmul_kq_avx512(const struct fw_matmul_kq *t, void *scratch);
+void fw_matmul_kq_amx(const struct fw_matmul_kq *t, void *scratch);
 
 #endif /* KERNELS_KQ_H */

@@ -38,6 +38,7 @@ static void kq_make(struct kq *x, uint32_t type, uint32_t m, uint32_t n, uint32_
 	const struct vnpu_kq_form f = vnpu_kq_form(type);
 	size_t lda = k + rng_below(9), ldc = n + rng_below(9), i, blocks = (size_t)n * k / f.block,
 	       groups = (size_t)n * k / f.group;
+	bool as_file;
 
 	*x = (struct kq){ .f = f };
 	x->a = need((m - 1) * lda + k);
@@ -52,10 +53,12 @@ static void kq_make(struct kq *x, uint32_t type, uint32_t m, uint32_t n, uint32_
 		x->d[i] = random_f16(wild);
 		x->dmin[i] = random_f16(wild);
 	}
+	/* As files have them, for which a kernel may have a shorter way. */
+	as_file = !extreme && rng_below(2);
 	x->scale = need(groups);
 	x->min = need(groups);
 	for (i = 0; i < groups; i++) {
-		x->scale[i] = random_s8(extreme);
+		x->scale[i] = as_file ? (int8_t)rng_below(64) : random_s8(extreme);
 		x->min[i] = random_s8(extreme);
 	}
 	x->a_scale = random_floats(m, 0.1f);
@@ -180,6 +183,7 @@ static void matmul_of_block_types_takes_many_rows_and_panels(void **state)
 	for (type = 0; type < VNPU_NR_KQ_TYPES; type++) {
 		kq_check(type, 33 + rng_below(30), 64 * 9 + rng_below(64), 512, false, false);
 		kq_check(type, 133 + rng_below(12), 70, 768, type % 2, false);
+		kq_check(type, 257 + rng_below(32), 65, 256, false, false);
 	}
 }
 

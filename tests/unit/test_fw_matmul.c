@@ -141,6 +141,9 @@ static void matmul_of_few_rows_takes_any_k(void **state)
 	for (m = 2; m <= 6; m++)
 		for (k = 1; k <= 40; k += 1 + rng_below(3))
 			mm_check(m, 1 + rng_below(130), k, rng_below(2), rng_below(2));
+	/* Whole cache lines of activations, for each height of a tile. */
+	for (m = 2; m <= 17; m++)
+		mm_check(m, 1 + rng_below(200), 64 * (1 + rng_below(20)), m % 3 == 0, rng_below(2));
 }
 
 static void matmul_takes_the_largest_k(void **state)
@@ -284,9 +287,11 @@ static void matmul_of_4_bits_is_the_same_on_every_isa_and_keeps_its_bound(void *
 		w4_check(1 + rng_below(i % 8 ? 40 : 150), 1 + rng_below(i % 4 ? 70 : 200),
 			 group * (1 + rng_below(i % 4 ? 6 : 20)), group, i % 5 == 1, false);
 	}
-	/* More panels than a kernel takes at a time. */
-	for (group = 32; group <= 128; group *= 2)
+	/* More panels and rows than a kernel takes at a time. */
+	for (group = 32; group <= 128; group *= 2) {
 		w4_check(33 + rng_below(30), 64 * 9 + rng_below(64), 384, group, false, false);
+		w4_check(257 + rng_below(40), 65, 384, group, false, false);
+	}
 }
 
 static void matmul_of_4_bits_propagates_nan_and_infinite_scales(void **state)
@@ -299,7 +304,7 @@ static void matmul_of_4_bits_propagates_nan_and_infinite_scales(void **state)
 			 true);
 }
 
-/* 16-bit sums are full after 32 k; and the rows' sums of the largest K need all of the scratch. */
+/* Sums of 16 bits are full after 32 k, and sums of rows need the more scratch the larger K is. */
 static void matmul_of_4_bits_takes_the_largest_k(void **state)
 {
 	rng_seed(__func__);
