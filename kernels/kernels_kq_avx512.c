@@ -2,7 +2,7 @@
 /*
  * GGUF's block types with AVX-512 VNNI.
  *
- * One row, where the processor has VBMI: kernels_kq_row_avx512.c.
+ * One row, and but for AMD's cores two, where the processor has VBMI: kernels_kq_row_avx512.c.
  *
  * Few rows, limited by memory: the numbers u are unpacked in registers, for up to four rows at a
  * time, and are vpdpbusd's unsigned operand. A group's sums start at -zero times the sum of its
@@ -580,7 +580,7 @@ void fw_matmul_kq_avx512(const struct fw_matmul_kq *t, void *scratch)
 {
 	uint32_t all = (t->n + VNPU_PANEL_N - 1) / VNPU_PANEL_N, m0, rows, p, panels;
 
-	if (t->m == 1 && __builtin_cpu_supports("avx512vbmi")) {
+	if (t->m <= (stream_direct() ? 1 : 2) && __builtin_cpu_supports("avx512vbmi")) {
 		fw_matmul_kq_row(t, scratch);
 		return;
 	}

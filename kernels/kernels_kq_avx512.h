@@ -157,7 +157,7 @@ static inline void kq_store(const struct fw_matmul_kq *t, uint32_t m, uint32_t r
 	}
 }
 
-/* One row; needs VBMI. @scratch: FW_SCRATCH_BYTES. */
+/* One row, or two if not stream_direct(); needs VBMI. @scratch: FW_SCRATCH_BYTES. */
 void fw_matmul_kq_row(const struct fw_matmul_kq *t, void *scratch);
 
 #endif /* KERNELS_KQ_AVX512_H */

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT
 /*
- * One row and GGUF's block types with AVX-512 VNNI and VBMI. Each line of a panel is fetched once
- * and in order. Sums of all 64 channels stay in registers from a panel's first block to its last:
- * four registers of a group's sums, which begin with zero, four of the block's sums, and four of
- * the result.
+ * One row or two, such as the planes of an INT16 input, and GGUF's block types with AVX-512 VNNI
+ * and VBMI. Each line of a panel is fetched once and in order. Of one row the sums of all 64
+ * channels stay in registers from a panel's first block to its last: four registers of a group's
+ * sums, which begin with zero, four of the block's sums, and four of the result. Of two rows it is
+ * the half of the channels, whose numbers are unpacked once for both, and then the other half.
  */
 #if defined(__x86_64__)
 #include "kernels_avx512.h"
@@ -136,31 +137,52 @@ KQ_INLINE __m512i row_quad(struct kq_planes *p, const uint8_t *numbers, const st
 	return kq_quad(p, numbers, f, quad);
 }
 
-/* Four quads of a unit, from @quad on: s[i] += those of channels 16 i .. 16 i + 15. */
-KQ_INLINE void row_quads(__m512i s[4], struct kq_planes planes[4], const uint8_t *numbers,
+/* Vectors of 16 channels at a time; of two rows, those of the second come after the first's. */
+#define ROW_VECTORS 4
+
+/* Activations [rows][lda], and the sums of their groups [rows][lds]. */
+struct row_input {
+	const int8_t *a;
+	const int16_t *sum;
+	size_t lda, lds;
+};
+
+/* Four quads of a unit, from @quad on: s += those of the vectors' channels, from @numbers on. */
+KQ_INLINE void row_quads(const uint32_t rows, __m512i s[ROW_VECTORS],
+			 struct kq_planes planes[ROW_VECTORS], const uint8_t *numbers,
 			 const struct vnpu_kq_form f, const __m512i *tables, const uint32_t quad,
-			 const int8_t *a)
+			 const int8_t *a, size_t lda)
 {
+	const uint32_t vectors = ROW_VECTORS / rows;
+
 #pragma GCC unroll 4
 	for (uint32_t q = quad; q < quad + 4; q++) {
+		__m512i x[2], u;
 		int32_t four;
-		__m512i x;
 
-		memcpy(&four, a + q * 4, sizeof(four));
-		x = _mm512_set1_epi32(four);
+#pragma GCC unroll 2
+		for (uint32_t r = 0; r < rows; r++) {
+			memcpy(&four, a + r * lda + q * 4, sizeof(four));
+			x[r] = _mm512_set1_epi32(four);
+		}
 #pragma GCC unroll 4
-		for (uint32_t i = 0; i < 4; i++)
-			DOT(s[i], row_quad(&planes[i], numbers + i * 64, f, tables, q), x);
+		for (uint32_t i = 0; i < vectors; i++) {
+			u = row_quad(&planes[i], numbers + i * 64, f, tables, q);
+#pragma GCC unroll 2
+			for (uint32_t r = 0; r < rows; r++)
+				DOT(s[r * vectors + i], u, x[r]);
+		}
 	}
 }
 
-/* acc += s times the scales of group @g; s = 0. */
-KQ_INLINE void row_scale(__m512i acc[4], __m512i s[4], const int8_t *scale, uint32_t pair,
-			 const uint32_t odd)
+/* acc += s times the scales of a group, odd or even in its pair @pairs; s = 0. */
+KQ_INLINE void row_scale(const uint32_t rows, __m512i acc[ROW_VECTORS], __m512i s[ROW_VECTORS],
+			 const int8_t *pairs, const uint32_t odd)
 {
 #pragma GCC unroll 4
-	for (uint32_t i = 0; i < 4; i++) {
-		__m512i scales = kq_one(kq_pairs(scale, pair, i * 16), odd);
+	for (uint32_t i = 0; i < ROW_VECTORS; i++) {
+		uint32_t n = i % (ROW_VECTORS / rows) * 16;
+		__m512i scales = kq_one(kq_pairs(pairs, 0, n), odd);
 
 		acc[i] = _mm512_add_epi32(acc[i], _mm512_mullo_epi32(s[i], scales));
 		s[i] = _mm512_setzero_si512();
@@ -174,142 +196,168 @@ KQ_INLINE bool row_is_short(const struct vnpu_kq_form f)
 }
 
 /* acc += the sums of two groups, which fit 16 bits, times their scales; both sums = 0. */
-KQ_INLINE void row_scale_pair(__m512i acc[4], __m512i even[4], __m512i odd[4], const int8_t *scale,
-			      uint32_t pair)
+KQ_INLINE void row_scale_pair(const uint32_t rows, __m512i acc[ROW_VECTORS],
+			      __m512i even[ROW_VECTORS], __m512i odd[ROW_VECTORS],
+			      const int8_t *pairs)
 {
 #pragma GCC unroll 4
-	for (uint32_t i = 0; i < 4; i++) {
+	for (uint32_t i = 0; i < ROW_VECTORS; i++) {
+		uint32_t n = i % (ROW_VECTORS / rows) * 16;
 		__m512i both =
 			_mm512_mask_blend_epi16(0xaaaaaaaa, even[i], _mm512_slli_epi32(odd[i], 16));
 
 		__asm__("vpdpwssd %2, %1, %0"
 			: "+v"(acc[i])
-			: "v"(both), "v"(kq_pairs(scale, pair, i * 16)));
+			: "v"(both), "v"(kq_pairs(pairs, 0, n)));
 		even[i] = odd[i] = _mm512_setzero_si512();
 	}
 }
 
-/* A block of 256 k. @sum: of its groups of activations. */
-KQ_INLINE void row_block(const struct vnpu_kq_form f, const bool amd, __m512 c[4],
-			 const struct kq_block *b, const __m512i *tables, const int8_t *a,
-			 const int16_t *sum)
+/* A block of 256 k, of channels from @n on: those of part @part of @rows. */
+KQ_INLINE void row_block(const uint32_t rows, const struct vnpu_kq_form f, const bool amd,
+			 __m512 c[ROW_VECTORS], const struct kq_block *b, const __m512i *tables,
+			 const struct row_input *in, const uint32_t part)
 {
-	const uint32_t pairs = f.block / f.group / 2, unit_bytes = f.bits * 256u;
-	__m512i acc[4], s[4], odd[4], low;
-	struct kq_planes planes[4];
-	uint32_t i;
+	const uint32_t groups = f.block / f.group, unit_bytes = f.bits * 256u,
+		       vectors = ROW_VECTORS / rows, n0 = part * vectors * 16,
+		       fetches = f.block / 16 * rows;
+	__m512i acc[ROW_VECTORS], s[ROW_VECTORS], odd[ROW_VECTORS], low;
+	const uint8_t *numbers = b->numbers + n0 * 4;
+	struct kq_planes planes[ROW_VECTORS];
+	const int8_t *pairs = b->scale + n0 * 2, *a = in->a;
+	uint32_t i, n;
 
 #pragma GCC unroll 4
-	for (i = 0; i < 4; i++)
+	for (i = 0; i < ROW_VECTORS; i++)
 		acc[i] = s[i] = odd[i] = _mm512_setzero_si512();
 	/* Halves of a unit of 32 k, each a group or the half of one. */
-	for (uint32_t unit = 0; unit < f.block / 32; unit++) {
+	for (uint32_t unit = 0; unit < f.block / 32u; unit++, numbers += unit_bytes, a += 32) {
 #pragma GCC unroll 2
 		for (uint32_t half = 0; half < 2; half++) {
-			row_fetch(b, f, amd, unit * 2 + half, f.block / 16);
-			row_quads(half && row_is_short(f) ? odd : s, planes,
-				  b->numbers + unit * unit_bytes, f, tables, half * 4,
-				  a + unit * 32);
+			row_fetch(b, f, amd, part * f.block / 16 + unit * 2 + half, fetches);
+			row_quads(rows, half && row_is_short(f) ? odd : s, planes, numbers, f,
+				  tables, half * 4, a, in->lda);
 			if (f.group == 16 && !row_is_short(f))
-				row_scale(acc, s, b->scale, unit, half);
+				row_scale(rows, acc, s, pairs + unit * VNPU_PANEL_N * 2, half);
 		}
 		if (row_is_short(f))
-			row_scale_pair(acc, s, odd, b->scale, unit);
+			row_scale_pair(rows, acc, s, odd, pairs + unit * VNPU_PANEL_N * 2);
 		if (f.group == 32)
-			row_scale(acc, s, b->scale, unit / 2, unit % 2);
+			row_scale(rows, acc, s, pairs + unit / 2 * VNPU_PANEL_N * 2, unit % 2);
 	}
 #pragma GCC unroll 4
-	for (i = 0; i < 4; i++) {
-		low = kq_low(f.mins ? b->min : b->scale, pairs * 2, sum, i * 16);
+	for (i = 0; i < ROW_VECTORS; i++) {
+		n = n0 + i % vectors * 16;
+		low = kq_low(f.mins ? b->min : b->scale, groups, in->sum + i / vectors * in->lds,
+			     n);
 		if (!f.mins)
 			acc[i] = _mm512_sub_epi32(acc[i], _mm512_slli_epi32(low, kq_zero_bits(f)));
-		c[i] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(acc[i]), kq_f16(b->d, i * 16), c[i]);
+		c[i] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(acc[i]), kq_f16(b->d, n), c[i]);
 		if (f.mins)
-			c[i] = _mm512_fnmadd_ps(_mm512_cvtepi32_ps(low), kq_f16(b->dmin, i * 16),
-						c[i]);
+			c[i] = _mm512_fnmadd_ps(_mm512_cvtepi32_ps(low), kq_f16(b->dmin, n), c[i]);
 	}
 }
 
-/* A block of 32 k. @sum: of its activations. */
-KQ_INLINE void row_small(const struct vnpu_kq_form f, const bool amd, __m512 c[4],
-			 const struct kq_block *b, const __m512i *tables, const int8_t *a,
-			 int32_t sum)
+/* A block of 32 k, likewise. */
+KQ_INLINE void row_small(const uint32_t rows, const struct vnpu_kq_form f, const bool amd,
+			 __m512 c[ROW_VECTORS], const struct kq_block *b, const __m512i *tables,
+			 const struct row_input *in, const uint32_t part)
 {
-	struct kq_planes planes[4];
-	__m512i s[4];
-	uint32_t i;
+	const uint32_t vectors = ROW_VECTORS / rows, n0 = part * vectors * 16;
+	struct kq_planes planes[ROW_VECTORS];
+	__m512i s[ROW_VECTORS];
+	uint32_t i, n;
+	int32_t sum;
 
-	row_fetch(b, f, amd, 0, 1);
+	row_fetch(b, f, amd, part, rows);
 #pragma GCC unroll 4
-	for (i = 0; i < 4; i++)
+	for (i = 0; i < ROW_VECTORS; i++) {
+		sum = in->sum[i / vectors * in->lds];
 		s[i] = f.mins ? _mm512_setzero_si512() : _mm512_set1_epi32(sum * -kq_zero(f));
-	row_quads(s, planes, b->numbers, f, tables, 0, a);
-	row_quads(s, planes, b->numbers, f, tables, 4, a);
+	}
+	row_quads(rows, s, planes, b->numbers + n0 * 4, f, tables, 0, in->a, in->lda);
+	row_quads(rows, s, planes, b->numbers + n0 * 4, f, tables, 4, in->a, in->lda);
 #pragma GCC unroll 4
-	for (i = 0; i < 4; i++) {
-		c[i] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(s[i]), kq_f16(b->d, i * 16), c[i]);
+	for (i = 0; i < ROW_VECTORS; i++) {
+		n = n0 + i % vectors * 16;
+		sum = in->sum[i / vectors * in->lds];
+		c[i] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(s[i]), kq_f16(b->d, n), c[i]);
 		if (f.mins)
-			c[i] = _mm512_fnmadd_ps(_mm512_set1_ps((float)sum), kq_f16(b->dmin, i * 16),
+			c[i] = _mm512_fnmadd_ps(_mm512_set1_ps((float)sum), kq_f16(b->dmin, n),
 						c[i]);
 	}
 }
 
-/* A panel: c [64], before the row's scale. */
-KQ_INLINE void row_panel(const struct vnpu_kq_form f, const bool amd, float *c, const uint8_t *w,
-			 const __m512i *tables, const int8_t *a, uint32_t k, const int16_t *sum)
+/* A panel: c [rows][64], before the rows' scales. */
+KQ_INLINE void row_panel(const uint32_t rows, const struct vnpu_kq_form f, const bool amd, float *c,
+			 const uint8_t *w, const __m512i *tables, struct row_input in, uint32_t k)
 {
 	const size_t block_bytes = vnpu_kq_block_bytes(f);
+	const uint32_t vectors = ROW_VECTORS / rows;
+	__m512 acc[2][ROW_VECTORS];
 	struct kq_block b;
-	__m512 acc[4];
-	uint32_t i;
+	uint32_t part, i;
 
-#pragma GCC unroll 4
-	for (i = 0; i < 4; i++)
-		acc[i] = _mm512_setzero_ps();
-	for (; k; k -= f.block, w += block_bytes, a += f.block, sum += f.block / f.group) {
+#pragma GCC unroll 8
+	for (i = 0; i < rows * ROW_VECTORS; i++)
+		acc[i / ROW_VECTORS][i % ROW_VECTORS] = _mm512_setzero_ps();
+	for (; k; k -= f.block, w += block_bytes) {
 		b = kq_block(w, f);
-		if (f.block == 32)
-			row_small(f, amd, acc, &b, tables, a, *sum);
-		else
-			row_block(f, amd, acc, &b, tables, a, sum);
+#pragma GCC unroll 2
+		for (part = 0; part < rows; part++) {
+			if (f.block == 32)
+				row_small(rows, f, amd, acc[part], &b, tables, &in, part);
+			else
+				row_block(rows, f, amd, acc[part], &b, tables, &in, part);
+		}
+		in.a += f.block;
+		in.sum += f.block / f.group;
 	}
+#pragma GCC unroll 2
+	for (part = 0; part < rows; part++)
 #pragma GCC unroll 4
-	for (i = 0; i < 4; i++)
-		_mm512_store_ps(c + i * 16, acc[i]);
+		for (i = 0; i < ROW_VECTORS; i++)
+			_mm512_store_ps(c + i / vectors * VNPU_PANEL_N + part * vectors * 16 +
+						i % vectors * 16,
+					acc[part][i]);
 }
 
-typedef void row_panel_fn(float *c, const uint8_t *w, const __m512i *tables, const int8_t *a,
-			  uint32_t k, const int16_t *sum);
+typedef void row_panel_fn(float *c, const uint8_t *w, const __m512i *tables, struct row_input in,
+			  uint32_t k);
 
-#define ROW_PANEL(how, amd, NAME, name, ...)                                           \
-	static void name##_##how(float *c, const uint8_t *w, const __m512i *tables,    \
-				 const int8_t *a, uint32_t k, const int16_t *sum)      \
-	{                                                                              \
-		row_panel(vnpu_kq_form(VNPU_KQ_##NAME), amd, c, w, tables, a, k, sum); \
+#define ROW_PANEL(how, rows, amd, NAME, name, ...)                                       \
+	static void name##_##how(float *c, const uint8_t *w, const __m512i *tables,      \
+				 struct row_input in, uint32_t k)                        \
+	{                                                                                \
+		row_panel(rows, vnpu_kq_form(VNPU_KQ_##NAME), amd, c, w, tables, in, k); \
 	}
-#define ROW_OTHER(...) ROW_PANEL(other, false, __VA_ARGS__)
-#define ROW_AMD(...) ROW_PANEL(amd, true, __VA_ARGS__)
-VNPU_KQ_TYPES(ROW_OTHER)
+#define ROW_ONE(...) ROW_PANEL(one, 1, false, __VA_ARGS__)
+#define ROW_TWO(...) ROW_PANEL(two, 2, false, __VA_ARGS__)
+#define ROW_AMD(...) ROW_PANEL(amd, 1, true, __VA_ARGS__)
+VNPU_KQ_TYPES(ROW_ONE)
+VNPU_KQ_TYPES(ROW_TWO)
 VNPU_KQ_TYPES(ROW_AMD)
 
-#define ROW_PANELS(NAME, name, ...) { name##_other, name##_amd },
-static row_panel_fn *const row_panels[VNPU_NR_KQ_TYPES][2] = { VNPU_KQ_TYPES(ROW_PANELS) };
+#define ROW_PANELS(NAME, name, ...) { name##_one, name##_two, name##_amd },
+static row_panel_fn *const row_panels[VNPU_NR_KQ_TYPES][3] = { VNPU_KQ_TYPES(ROW_PANELS) };
 
 void fw_matmul_kq_row(const struct fw_matmul_kq *t, void *scratch)
 {
-	row_panel_fn *const panel = row_panels[t->type][stream_direct()];
+	row_panel_fn *const panel = row_panels[t->type][stream_direct() ? 2 : t->m - 1];
 	const size_t panel_bytes = vnpu_kq_panel_bytes(t->type, t->k);
-	_Alignas(64) float c[VNPU_PANEL_N];
-	const uint8_t *w = t->w;
 	const struct vnpu_kq_form f = vnpu_kq_form(t->type);
+	_Alignas(64) float c[2][VNPU_PANEL_N];
 	int16_t *sum = scratch; /* of each group's activations */
+	const struct row_input in = { t->a, sum, t->lda, t->k / f.group };
+	const uint8_t *w = t->w;
 	__m512i tables[8];
 
 	row_tables(tables, f);
-	kq_group_sums(sum, t->a, t->k, f.group);
+	for (uint32_t m = 0; m < t->m; m++)
+		kq_group_sums(sum + m * in.lds, t->a + m * t->lda, t->k, f.group);
 	for (uint32_t n = 0; n < t->n; n += VNPU_PANEL_N, w += panel_bytes) {
-		panel(c, w, tables, t->a, t->k, sum);
-		kq_store(t, 0, 1, n, c);
+		panel(c[0], w, tables, in, t->k);
+		kq_store(t, 0, t->m, n, c[0]);
 	}
 }
 #endif

@@ -208,12 +208,14 @@ static void matmul_of_block_types_takes_the_largest_k(void **state)
 	}
 }
 
-/* For a single row, several panels are read at a time: every number of them. */
-static void matmul_of_a_vector_takes_any_number_of_panels(void **state)
+/* One row and two may have kernels of their own. */
+static void matmul_of_block_types_takes_one_row_and_two(void **state)
 {
 	rng_seed(__func__);
-	for (uint32_t n = 1; n <= 600; n += 1 + rng_below(100))
-		kq_check(rng_below(VNPU_NR_KQ_TYPES), 1, n, 256 * (1 + rng_below(3)), false, false);
+	for (uint32_t type = 0; type < VNPU_NR_KQ_TYPES; type++)
+		for (uint32_t m = 1; m <= 2; m++)
+			kq_check(type, m, 1 + rng_below(600), 256 * (1 + rng_below(3)),
+				 m == type % 3, false);
 }
 
 static void panels_take_the_bytes_of_their_parts(void **state)
@@ -244,7 +246,7 @@ int main(void)
 		cmocka_unit_test(matmul_of_block_types_takes_many_rows_and_panels),
 		cmocka_unit_test(matmul_of_block_types_propagates_nan_and_infinite_scales),
 		cmocka_unit_test(matmul_of_block_types_takes_the_largest_k),
-		cmocka_unit_test(matmul_of_a_vector_takes_any_number_of_panels),
+		cmocka_unit_test(matmul_of_block_types_takes_one_row_and_two),
 	};
 
 	find_sets();
