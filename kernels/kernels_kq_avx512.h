@@ -116,13 +116,51 @@ KQ_INLINE __m512i kq_low(const int8_t *table, const uint32_t groups, const int16
 	return low;
 }
 
+/*
+ * Sums of the activations of 256 k, of groups of 16 or 32. vpsadbw adds up eight bytes, which are
+ * biased to be unsigned. Of four times 64 k a lane of 64 bits has four such sums; two lanes make a
+ * group of 16, and four one of 32.
+ */
+KQ_INLINE void kq_group_sums_256(int16_t *sum, const int8_t *a, const uint32_t group)
+{
+	const __m512i zero = _mm512_setzero_si512(), bias = _mm512_set1_epi8((char)0x80);
+	/* A word of each lane, in the order of k: of every second lane, or of every fourth. */
+	const __m256i by_16 =
+		_mm256_set_epi16(27, 19, 11, 3, 26, 18, 10, 2, 25, 17, 9, 1, 24, 16, 8, 0);
+	const __m128i by_32 = _mm_set_epi16(19, 3, 18, 2, 17, 1, 16, 0);
+	__m512i all = zero, x;
+
+#pragma GCC unroll 4
+	for (uint32_t i = 4; i--;) {
+		x = _mm512_xor_si512(_mm512_loadu_si512(a + i * 64), bias);
+		all = _mm512_or_si512(_mm512_slli_epi64(all, 16), _mm512_sad_epu8(x, zero));
+	}
+	all = _mm512_add_epi16(all, _mm512_shuffle_epi32(all, _MM_PERM_BADC));
+	if (group == 32)
+		all = _mm512_add_epi16(all, _mm512_permutex_epi64(all, 0x4e));
+	all = _mm512_sub_epi16(all, _mm512_set1_epi16((short)(group * 128)));
+	if (group == 16)
+		_mm256_storeu_si256((__m256i *)sum, _mm512_castsi512_si256(_mm512_permutexvar_epi16(
+							    _mm512_castsi256_si512(by_16), all)));
+	else
+		_mm_storeu_si128((__m128i *)sum, _mm512_castsi512_si128(_mm512_permutexvar_epi16(
+							 _mm512_castsi128_si512(by_32), all)));
+}
+
 /* Sums of the activations of each group of a row. */
 static inline void kq_group_sums(int16_t *sum, const int8_t *a, uint32_t k, uint32_t group)
 {
 	const __m128i ones = _mm_set1_epi8(1);
 	__m128i s;
+	uint32_t g;
 
-	for (uint32_t g = 0; g < k; g += group, sum++) {
+	for (g = 0; g + 256 <= k; g += 256, sum += 256 / group) {
+		if (group == 16)
+			kq_group_sums_256(sum, a + g, 16);
+		else
+			kq_group_sums_256(sum, a + g, 32);
+	}
+	for (; g < k; g += group, sum++) {
 		s = _mm_setzero_si128();
 		for (uint32_t i = 0; i < group; i += 16)
 			s = _mm_dpbusd_epi32(s, ones,

@@ -376,15 +376,50 @@ INLINE void add_kq_column(float *sum, const struct outlier *o, const uint8_t *pa
 	}
 }
 
-INLINE void add_columns(struct outlier_work *work, const struct outlier *o, uint32_t n,
-			const uint8_t *panel, const enum outlier_panels panels,
-			struct vnpu_kq_form f)
+INLINE void lines_ahead(const uint8_t *at, const uint32_t lines)
 {
-	uint32_t i, line;
+	for (uint32_t i = 0; i < lines; i++)
+		__builtin_prefetch(at + i * 64);
+}
 
-	for (i = 0; i < n; i++) {
-		for (line = 0; line < 4; line++)
-			__builtin_prefetch(panel + o[i + OUTLIER_AHEAD].w + line * 64);
+/* Asks for the weights of a column that add_columns() is to add. */
+INLINE void column_ahead(const struct outlier *o, const uint8_t *panel,
+			 const enum outlier_panels panels, const struct vnpu_kq_form f)
+{
+	const uint8_t *numbers = panel + o->w;
+	struct kq_block b;
+	uint32_t p, pair;
+
+	if (panels != OUTLIER_KQ) {
+		lines_ahead(numbers, 4);
+		if (panels == OUTLIER_W4)
+			lines_ahead(panel + o->scale, 2);
+		return;
+	}
+	for (p = 4; p; p /= 2) {
+		if (!(f.bits & p))
+			continue;
+		lines_ahead(numbers + o->bit % 32 * p / 32 * 256, 4);
+		numbers += p * 256;
+	}
+	b = kq_block(panel + o->scale, f);
+	pair = o->bit / f.group / 2 * VNPU_PANEL_N * 2;
+	lines_ahead(b.d, 2);
+	if (f.mins)
+		lines_ahead(b.dmin, 2);
+	if (b.scale)
+		lines_ahead((const uint8_t *)b.scale + pair, 2);
+	if (b.min)
+		lines_ahead((const uint8_t *)b.min + pair, 2);
+}
+
+/* Asks for the columns of the entries from @next on, in @next_panel. */
+INLINE void add_columns(struct outlier_work *work, const struct outlier *o, uint32_t n,
+			const uint8_t *panel, const struct outlier *next, const uint8_t *next_panel,
+			const enum outlier_panels panels, const struct vnpu_kq_form f)
+{
+	for (uint32_t i = 0; i < n; i++) {
+		column_ahead(&next[i], next_panel, panels, f);
 		if (panels == OUTLIER_KQ)
 			add_kq_column(work->sum[o[i].row], &o[i], panel, f);
 		else
@@ -424,7 +459,7 @@ INLINE void add_wk_columns(struct outlier_work *work, const struct outlier *o, u
 {
 	const uint32_t lines = bits == 8 ? 4 : bits;
 	const uint8_t *w;
-	uint32_t i, line, v;
+	uint32_t i, v;
 	float *sum;
 	vf weight;
 
@@ -432,8 +467,7 @@ INLINE void add_wk_columns(struct outlier_work *work, const struct outlier *o, u
 		w = panel + (size_t)o[i + OUTLIER_AHEAD].w * bits;
 		if (bits == 8)
 			w += o[i + OUTLIER_AHEAD].bit / 4 * 256;
-		for (line = 0; line < lines; line++)
-			__builtin_prefetch(w + line * 64);
+		lines_ahead(w, lines);
 		w = panel + (size_t)o[i].w * bits;
 		sum = work->sum[o[i].row];
 #pragma GCC unroll 4
@@ -465,33 +499,48 @@ static void add_wk_panel(struct outlier_work *work, const struct outlier *o, uin
 	}
 }
 
-/* Adds what @n entries contribute with panel @i to the sums. Returns the scales that the sums want,
- * or NULL if the weights have theirs already. */
-static const float *sum_panel(struct outlier_work *work, const struct outlier *list, uint32_t n,
-			      const struct fw_add_outliers *t, uint32_t i)
+static size_t outlier_panel_bytes(const struct fw_add_outliers *t)
 {
-	const uint32_t type = t->group - VNPU_OUTLIERS_KQ;
-	const struct vnpu_kq_form f = vnpu_kq_form(type);
-	const uint8_t *panel;
-
 	switch (outlier_panels(t)) {
-	case OUTLIER_WK:
+	case OUTLIER_KQ:
+		return vnpu_kq_panel_bytes(t->group - VNPU_OUTLIERS_KQ, t->k);
+	case OUTLIER_W4:
+		return VNPU_PANEL_W4_BYTES(t->k, t->group);
+	default:
+		return VNPU_PANEL_I8_BYTES(t->k);
+	}
+}
+
+/* Adds what @n entries of @rows rows contribute with panel @i to the sums. Returns the scales that
+ * the sums want, or NULL if the weights have theirs already. */
+static const float *sum_panel(struct outlier_work *work, const struct outlier *list, uint32_t n,
+			      uint32_t rows, const struct fw_add_outliers *t, uint32_t i)
+{
+	const enum outlier_panels panels = outlier_panels(t);
+	const size_t bytes = outlier_panel_bytes(t);
+	struct vnpu_kq_form f = { 0 };
+	const struct outlier *next;
+	const uint8_t *panel, *next_panel;
+
+	if (panels == OUTLIER_WK) {
 		add_wk_panel(work, list, n, &t->wk[i]);
 		return (const float *)(wk_sums(&t->wk[i], t->k) + 256);
-	case OUTLIER_KQ:
-		add_columns(work, list, n, t->w + i * vnpu_kq_panel_bytes(type, t->k), OUTLIER_KQ,
-			    f);
-		return NULL;
-	case OUTLIER_W4:
-		add_columns(work, list, n, t->w + i * VNPU_PANEL_W4_BYTES(t->k, t->group),
-			    OUTLIER_W4, f);
-		return NULL;
-	default:
-		panel = t->w + i * VNPU_PANEL_I8_BYTES(t->k);
-		add_columns(work, list, n, panel, OUTLIER_I8, f);
-		return (const float *)(panel + VNPU_PANEL_I8_BYTES(t->k) -
-				       VNPU_PANEL_N * sizeof(float));
 	}
+	panel = t->w + i * bytes;
+	/* A row's few columns are so far apart that all of them come from memory. */
+	next = rows > 1 ? list + OUTLIER_AHEAD : list;
+	next_panel = rows > 1 ? panel : panel + bytes;
+	if (panels == OUTLIER_KQ) {
+		f = vnpu_kq_form(t->group - VNPU_OUTLIERS_KQ);
+		add_columns(work, list, n, panel, next, next_panel, OUTLIER_KQ, f);
+		return NULL;
+	}
+	if (panels == OUTLIER_W4) {
+		add_columns(work, list, n, panel, next, next_panel, OUTLIER_W4, f);
+		return NULL;
+	}
+	add_columns(work, list, n, panel, next, next_panel, OUTLIER_I8, f);
+	return (const float *)(panel + bytes - VNPU_PANEL_N * sizeof(float));
 }
 
 /* Adds the sums to @cols channels of a row. */
@@ -531,7 +580,7 @@ static void kernel_add_outliers(const struct fw_add_outliers *t, void *scratch)
 		for (n0 = 0; n0 < t->n; n0 += VNPU_PANEL_N) {
 			cols = t->n - n0 < VNPU_PANEL_N ? t->n - n0 : VNPU_PANEL_N;
 			memset(work->sum, 0, rows * sizeof(work->sum[0]));
-			scale = sum_panel(work, list, n, t, n0 / VNPU_PANEL_N);
+			scale = sum_panel(work, list, n, rows, t, n0 / VNPU_PANEL_N);
 			for (m = 0; m < rows; m++)
 				add_sums(work->sum[m], scale, t->x + (first + m) * t->ldx + n0,
 					 t->y + (first + m) * t->ldy + n0, cols);
