@@ -12,7 +12,7 @@
  *
  * The owner runs a job's short commands alone. Workers that poll meanwhile prefetch the first
  * weights of their shares of the next matmul, because decoding is limited by memory bandwidth,
- * which would be unused then.
+ * which would be unused then. So does the owner while it waits for the last tiles of others.
  */
 #include "fw_exec.h"
 
@@ -38,7 +38,8 @@
  * a job the owner runs short commands alone, and workers shall be awake for the next long one. */
 #define SPIN_NS 30000
 #define SPIN_JOB_NS 200000
-/* Bytes of weights that a polling worker prefetches: what fits into its second-level cache. */
+/* Bytes of weights that a polling worker prefetches: half of its second-level cache, or this where
+ * the system does not know its size. */
 #define AHEAD_BYTES (256u << 10)
 /* Bytes between two checks of the generation: a few hundred nanoseconds. */
 #define AHEAD_STEP 1024u
@@ -66,6 +67,7 @@ struct fw_exec {
 	unsigned int nr_workers; /* the owner is worker 0 */
 	struct worker *workers;
 	uint8_t *parts; /* FW_PARTS_BYTES, of which a region uses what it needs */
+	size_t ahead_bytes; /* that a polling worker prefetches */
 
 	/* The present region; written by the owner while busy is 0. */
 	struct fw_exec_job *job;
@@ -210,14 +212,14 @@ static void work(struct worker *w, bool owner)
 		charge(last, &since_ns);
 }
 
-/* Prefetches the weights announced to @w while the generation is @seen. */
-static void fetch_ahead(struct worker *w, uint32_t seen)
+/* Prefetches the weights announced to @w while *@word is @value, or while it is not if @until. */
+static void fetch_ahead(struct worker *w, _Atomic uint32_t *word, uint32_t value, bool until)
 {
 	uint32_t bytes = atomic_exchange_explicit(&w->ahead_bytes, 0, memory_order_relaxed), i = 0,
 		 step;
 	const uint8_t *ahead = atomic_load_explicit(&w->ahead, memory_order_relaxed);
 
-	while (i < bytes && atomic_load_explicit(&w->ex->generation, memory_order_relaxed) == seen)
+	while (i < bytes && (atomic_load_explicit(word, memory_order_relaxed) == value) != until)
 		for (step = i + AHEAD_STEP; i < step; i += 64)
 			__builtin_prefetch(ahead + i, 0, 2);
 }
@@ -231,7 +233,7 @@ static uint32_t next_generation(struct worker *w, uint32_t seen)
 	int i;
 
 	do {
-		fetch_ahead(w, seen);
+		fetch_ahead(w, &ex->generation, seen, false);
 		for (i = 0; i < 50; i++) {
 			now = atomic_load(&ex->generation);
 			if (now != seen)
@@ -281,6 +283,7 @@ static void close_region(struct fw_exec *ex)
 	int i;
 
 	atomic_store(&ex->open, false);
+	fetch_ahead(&ex->workers[0], &ex->busy, 0, true);
 	for (;;) {
 		for (i = 0; i < 50; i++) {
 			if (!atomic_load(&ex->busy))
@@ -317,7 +320,7 @@ static bool announce(struct fw_exec *ex, const struct fw_region *region)
 	uint64_t tile;
 	size_t bytes;
 
-	for (i = 1; i < ex->nr_workers; i++) {
+	for (i = 0; i < ex->nr_workers; i++) {
 		tile = region->nr_tiles * i / ex->nr_workers;
 		while (tile - cmd->tile0 >= cmd->nr_tiles)
 			cmd++;
@@ -326,7 +329,7 @@ static bool announce(struct fw_exec *ex, const struct fw_region *region)
 			return false;
 		atomic_store_explicit(&ex->workers[i].ahead, weights, memory_order_relaxed);
 		atomic_store_explicit(&ex->workers[i].ahead_bytes,
-				      bytes < AHEAD_BYTES ? (uint32_t)bytes : AHEAD_BYTES,
+				      (uint32_t)(bytes < ex->ahead_bytes ? bytes : ex->ahead_bytes),
 				      memory_order_relaxed);
 	}
 	return true;
@@ -446,6 +449,13 @@ static int start_workers(struct fw_exec *ex, unsigned int threads)
 	return err;
 }
 
+static size_t bytes_ahead(void)
+{
+	long cache = sysconf(_SC_LEVEL2_CACHE_SIZE);
+
+	return cache > 0 ? (size_t)cache / 2 : AHEAD_BYTES;
+}
+
 struct fw_exec *fw_exec_create(const struct fw_kernels *kernels, unsigned int threads)
 {
 	struct fw_exec *ex = aligned_alloc(64, sizeof(*ex));
@@ -453,7 +463,7 @@ struct fw_exec *fw_exec_create(const struct fw_kernels *kernels, unsigned int th
 
 	if (!ex)
 		return NULL;
-	*ex = (struct fw_exec){ .kernels = kernels };
+	*ex = (struct fw_exec){ .kernels = kernels, .ahead_bytes = bytes_ahead() };
 	ex->workers = aligned_alloc(64, threads * sizeof(*ex->workers));
 	if (ex->workers)
 		memset(ex->workers, 0, threads * sizeof(*ex->workers));
