@@ -38,10 +38,11 @@
  * a job the owner runs short commands alone, and workers shall be awake for the next long one. */
 #define SPIN_NS 30000
 #define SPIN_JOB_NS 200000
-/* Bytes of weights that a polling worker prefetches: half of its second-level cache, or this where
- * the system does not know its size. */
+/* Bytes of weights that a polling worker prefetches: half of its second-level cache, but at most
+ * AHEAD_MOST, as workers may share it; AHEAD_BYTES where the system does not know its size. */
+#define AHEAD_MOST (1024u << 10)
 #define AHEAD_BYTES (256u << 10)
-/* Bytes between two checks of the generation: a few hundred nanoseconds. */
+/* Bytes between two checks whether the wait is over: a few hundred nanoseconds. */
 #define AHEAD_STEP 1024u
 /*
  * Number of regions, from the present one, searched for a matmul: more than lie between two matmuls
@@ -212,7 +213,7 @@ static void work(struct worker *w, bool owner)
 		charge(last, &since_ns);
 }
 
-/* Prefetches the weights announced to @w while *@word is @value, or while it is not if @until. */
+/* Prefetches the weights announced to @w while *@word is @value; with @until, until it is. */
 static void fetch_ahead(struct worker *w, _Atomic uint32_t *word, uint32_t value, bool until)
 {
 	uint32_t bytes = atomic_exchange_explicit(&w->ahead_bytes, 0, memory_order_relaxed), i = 0,
@@ -453,7 +454,9 @@ static size_t bytes_ahead(void)
 {
 	long cache = sysconf(_SC_LEVEL2_CACHE_SIZE);
 
-	return cache > 0 ? (size_t)cache / 2 : AHEAD_BYTES;
+	if (cache <= 0)
+		return AHEAD_BYTES;
+	return cache / 2 < (long)AHEAD_MOST ? (size_t)cache / 2 : AHEAD_MOST;
 }
 
 struct fw_exec *fw_exec_create(const struct fw_kernels *kernels, unsigned int threads)

@@ -2,7 +2,7 @@
 /*
  * GGUF's block types with AVX-512 VNNI.
  *
- * One row, and but for AMD's cores two, where the processor has VBMI: kernels_kq_row_avx512.c.
+ * One row, where the processor has VBMI, and two, unless it is AMD's: kernels_kq_row_avx512.c.
  *
  * Few rows, limited by memory: the numbers u are unpacked in registers, for up to four rows at a
  * time, and are vpdpbusd's unsigned operand. A group's sums start at -zero times the sum of its

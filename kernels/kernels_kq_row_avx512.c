@@ -214,7 +214,7 @@ KQ_INLINE void row_scale_pair(const uint32_t rows, __m512i acc[ROW_VECTORS],
 	}
 }
 
-/* A block of 256 k, of channels from @n on: those of part @part of @rows. */
+/* A block of 256 k; @part: which of the @rows parts of its channels. */
 KQ_INLINE void row_block(const uint32_t rows, const struct vnpu_kq_form f, const bool amd,
 			 __m512 c[ROW_VECTORS], const struct kq_block *b, const __m512i *tables,
 			 const struct row_input *in, const uint32_t part)
