@@ -11,7 +11,8 @@
  * host's other work. A GPU's times are on the wall clock, with the driver's calls and waits.
  *
  * Last, the wall clock time until the end of an operator of one element is known: by the driver's
- * wait, and by a polled flag (runtime/lanes/opencl/gpu.h).
+ * wait, and by a polled flag (runtime/lanes/opencl/gpu.h); and of such operators one after another,
+ * as a pass through a model has them.
  */
 #define _GNU_SOURCE
 #include <sched.h>
@@ -30,6 +31,7 @@
 
 #define MAX_TURNS 4000
 #define GROUP 32
+#define IN_A_ROW 200
 
 static struct llm_gpu *gpu;
 static struct llm_gpu_queue *gpu_queue;
@@ -371,6 +373,25 @@ static void attention(unsigned int rows, unsigned int pos)
 
 /* ---- synchronisation ------------------------------------------------------------------------- */
 
+static void in_a_row(const struct llm_gpu_binary *op)
+{
+	static double calls[MAX_TURNS], all[MAX_TURNS];
+	unsigned int n = 0;
+	double end = seconds(CLOCK_MONOTONIC) + 2 * limit, start;
+
+	do {
+		start = seconds(CLOCK_MONOTONIC);
+		for (unsigned int i = 0; i < IN_A_ROW; i++)
+			check_gpu(llm_gpu_binary(gpu_queue, op));
+		calls[n] = seconds(CLOCK_MONOTONIC) - start;
+		check_gpu(llm_gpu_finish(gpu_queue));
+		all[n++] = seconds(CLOCK_MONOTONIC) - start;
+	} while (n < MAX_TURNS && seconds(CLOCK_MONOTONIC) < end);
+	printf("%u in a row: %.1f us each until the driver's wait returns, of which %.1f us in the "
+	       "calls that enqueue\n",
+	       IN_A_ROW, median(all, n) / IN_A_ROW * 1e6, median(calls, n) / IN_A_ROW * 1e6);
+}
+
 static void synchronisation(void)
 {
 	static double times[2][MAX_TURNS];
@@ -404,6 +425,7 @@ static void synchronisation(void)
 	printf("\nan operator of one element: %.1f us until the driver's wait returns, %.1f us "
 	       "until the flag is seen\n",
 	       median(times[0], n) * 1e6, median(times[1], n) * 1e6);
+	in_a_row(&op);
 	operand_free(&o);
 }
 
@@ -439,6 +461,7 @@ int main(int argc, char **argv)
 		for (size_t j = 0; j < sizeof(shapes) / sizeof(shapes[0]); j++)
 			run_matmul(&kinds[i], shapes[j].m, shapes[j].n, shapes[j].k);
 	attention(1, 1023);
+	attention(1, 8191);
 	attention(128, 896);
 	synchronisation();
 	npu_queue_free(npu_q);

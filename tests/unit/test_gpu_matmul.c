@@ -293,6 +293,11 @@ static void random_matmuls(const char *name, enum llm_gpu_weights format, bool i
 			   round < 6 ? round + 1 : random_in(5, 70), random_in(1, 300), k, group,
 			   random_in(0, 1) ? LLM_GPU_SHARED : LLM_GPU_COPIED);
 	}
+	/* Of a single panel, tiles of so many rows fill the device. */
+	for (int i = 0; i < NR_WIDTHS; i++)
+		run_matmul(i, format, int8, random_in(0, 1),
+			   256 * llm_gpu_info(gpus[i])->compute_units + random_in(1, 8), 64, 64, 32,
+			   LLM_GPU_SHARED);
 }
 
 static void w8_has_the_npus_bits(void **state)

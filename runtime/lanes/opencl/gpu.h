@@ -162,7 +162,7 @@ enum llm_gpu_weights {
  * y[r][c] = bias[c] + sum over i of x[r][i] w[c][i], for r in 0..m-1 and c in first..first + n - 1.
  * This is a range of the weights' rows; x, w, bias and y are those of the whole matmul, so that
  * lanes can share it (HeteroLLM 4.1: row-cutting). Up to four rows take one pass over the weights;
- * more are computed in tiles.
+ * more are computed in tiles, or in passes of four rows if their tiles do not fill the device.
  *
  * x is F32 [m][ldx], or, if x_scale is given, INT8 [m][ldx] with ldx >= align4(k) and F32
  * x_scale[m], as QUANT writes them. Activations of W8 are always INT8, like the NPU's, so that each

@@ -232,15 +232,69 @@ static int check_attn(const struct llm_gpu_queue *q, const struct llm_gpu_attn *
 	return err ? err : check_f32(&op->y, op->rows, cols, op->ldy, q, name, "y");
 }
 
+/* Groups of work-items that fill a compute unit */
+#define GROUPS_PER_UNIT 4
+
+/* In how many parts the keys are divided, so that @groups of queries fill the device. */
+static unsigned int nr_parts(const struct llm_gpu *gpu, const struct llm_gpu_attn *op,
+			     unsigned int groups)
+{
+	unsigned int tiles = (op->pos + op->rows - 1) / gpu->shape.keys + 1;
+	unsigned int wanted = gpu->info.compute_units * GROUPS_PER_UNIT / groups;
+
+	return wanted < 1 ? 1 : wanted < tiles ? wanted : tiles;
+}
+
+/* Makes room for what the parts leave: at most so many rows of as many heads as groups have
+ * queries. A buffer that was too small ends with its operators. */
+static int make_parts(struct llm_gpu_queue *q, const struct llm_gpu_attn *op)
+{
+	size_t queries =
+		(size_t)q->gpu->info.compute_units * GROUPS_PER_UNIT * q->gpu->shape.queries;
+	size_t bytes = queries * (op->head_dim + 2) * sizeof(float);
+
+	if (q->parts && q->parts->bytes >= bytes)
+		return 0;
+	llm_gpu_unmap(q->parts);
+	return llm_gpu_alloc(q->gpu, bytes, &q->parts);
+}
+
+static int join_parts(struct llm_gpu_queue *q, const struct llm_gpu_attn *op, unsigned int parts)
+{
+	size_t items = q->gpu->shape.attn_items, cols = (size_t)op->heads * op->head_dim;
+	struct gpu_launch l;
+
+	gpu_begin(&l, q, GPU_attn_parts);
+	gpu_arg_area(&l, &(struct llm_gpu_area){ q->parts, 0 });
+	gpu_arg_area(&l, &op->y);
+	gpu_arg_u64(&l, op->ldy);
+	gpu_arg_u32(&l, op->rows);
+	gpu_arg_u32(&l, op->heads);
+	gpu_arg_u32(&l, op->head_dim);
+	gpu_arg_u32(&l, parts);
+	return gpu_run(&l, (size_t[]){ (cols + items - 1) / items, op->rows },
+		       (size_t[]){ items, 1 });
+}
+
 int llm_gpu_attn(struct llm_gpu_queue *q, const struct llm_gpu_attn *op)
 {
-	unsigned int share, queries = q->gpu->shape.queries;
+	unsigned int share, groups, parts, tiles, keys = q->gpu->shape.keys;
+	struct llm_gpu_area left = { 0 };
 	struct gpu_launch l;
 	int err = check_attn(q, op);
 
 	if (err)
 		return err;
 	share = op->heads / op->kv_heads;
+	groups = (op->rows * share + q->gpu->shape.queries - 1) / q->gpu->shape.queries;
+	parts = nr_parts(q->gpu, op, groups * op->kv_heads);
+	if (parts > 1) {
+		err = make_parts(q, op);
+		if (err)
+			return err;
+		left.buf = q->parts;
+	}
+	tiles = (op->pos + op->rows - 1) / keys + 1;
 	gpu_begin(&l, q,
 		  op->kv_type == VNPU_KV_F32   ? GPU_attn_f32
 		  : op->kv_type == VNPU_KV_F16 ? GPU_attn_f16
@@ -259,7 +313,10 @@ int llm_gpu_attn(struct llm_gpu_queue *q, const struct llm_gpu_attn *op)
 	gpu_arg_u32(&l, op->head_dim);
 	gpu_arg_u32(&l, op->pos);
 	gpu_arg_float(&l, op->scale);
-	return gpu_run(
-		&l, (size_t[]){ ((size_t)op->rows * share + queries - 1) / queries, op->kv_heads },
-		(size_t[]){ q->gpu->shape.attn_items, 1 });
+	gpu_arg_area(&l, &left);
+	gpu_arg_u32(&l, op->kv_heads);
+	gpu_arg_u32(&l, (tiles + parts - 1) / parts * keys);
+	err = gpu_run(&l, (size_t[]){ groups, (size_t)op->kv_heads * parts },
+		      (size_t[]){ q->gpu->shape.attn_items, 1 });
+	return err || parts == 1 ? err : join_parts(q, op, parts);
 }

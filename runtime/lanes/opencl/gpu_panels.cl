@@ -11,7 +11,8 @@
  *
  * A work-item keeps M rows of N vectors of channels in registers: it unpacks each vector of weights
  * once for M rows, and broadcasts each activation to N vectors. GEMM: M is R, N is GEMM_NV, and the
- * second dimension is rows. GEMV: M is 1, 2 or 4, N is NV, and the second dimension divides k.
+ * second dimension is rows. GEMV: M is 1, 2 or 4, N is NV, and the second dimension is blocks of M
+ * rows, whose work-items divide k.
  *
  * first, the first channel, need not begin a panel. Channels of a panel outside first..first + n -
  * 1 are computed but not stored.
@@ -54,18 +55,18 @@ static void put(__global float *y, uint add, memory bias, ulong bias_off, vf v, 
 		uint k, uint first, uint n, uint group, uint add
 
 /* A work-item's rows and its part of k, in a GEMM and in a GEMV. */
-#define ROWS_GEMM                         \
-	uint row0 = get_global_id(1) * R; \
+#define ROWS_GEMM(M)                      \
+	uint row0 = get_global_id(1) * M; \
 	uint part = 0;                    \
 	if (row0 >= m)                    \
 	return
-#define ROWS_GEMV      \
-	uint row0 = 0; \
+#define ROWS_GEMV(M)                     \
+	uint row0 = get_group_id(1) * M; \
 	uint part = get_local_id(1)
 
 /* The work-item's channels. Rows beyond the last one repeat it and are not stored. */
 #define BEGIN(M, N, ROWS)                                                               \
-	ROWS;                                                                           \
+	ROWS(M);                                                                        \
 	uint unit = get_global_id(0), panel = first / PANEL + unit / (PANEL / (V * N)); \
 	uint lane = unit % (PANEL / (V * N)) * (V * N), c = panel * PANEL + lane;
 
@@ -96,45 +97,45 @@ static void put(__global float *y, uint add, memory bias, ulong bias_off, vf v, 
 
 /* ---- W8 -------------------------------------------------------------------------------------- */
 
-#define W8(name, M, N, ROWS, GROUP_Y, SPLITS, REDUCE)                                           \
-	__kernel __attribute__((reqd_work_group_size(GROUP_X, GROUP_Y, 1))) void name(ARGS)     \
-	{                                                                                       \
-		BEGIN(M, N, ROWS)                                                               \
-		memory p = w + w_off + panel * PANEL_I8_BYTES(k);                               \
-		uint words = (k + 3) / 4;                                                       \
-		vi acc[M][N];                                                                   \
-		EACH(M, N) acc[i / N][i % N] = 0;                                               \
-		for (uint b0 = part * (EXACT / 4); b0 < words; b0 += SPLITS * (EXACT / 4)) {    \
-			uint end = min(b0 + EXACT / 4, words);                                  \
-			vf sum[M][N];                                                           \
-			EACH(M, N) sum[i / N][i % N] = 0;                                       \
-			for (uint b = b0; b < end; b++) {                                       \
-				float4 a[M];                                                    \
-				_Pragma("unroll") for (uint r = 0; r < M; r++) a[r] =           \
-					convert_float4(vload4(                                  \
-						b, S8(x, x_off) + min(row0 + r, m - 1) * ldx)); \
-				_Pragma("unroll") for (uint v = 0; v < N; v++)                  \
-				{                                                               \
-					vu u = LOAD(0, U32(p, (ulong)b * 256) + lane + v * V);  \
-					_Pragma("unroll") for (uint r = 0; r < M; r++)          \
-					{                                                       \
-						MAC4(a[r], 0, u, WEIGHT_I8, v)                  \
-					}                                                       \
-				}                                                               \
-			}                                                                       \
-			EACH(M, N) acc[i / N][i % N] += TO_INTS(sum[i / N][i % N]);             \
-		}                                                                               \
-		REDUCE(M, N, acc, vi)                                                           \
-		EACH(M, N)                                                                      \
-		{                                                                               \
-			uint r = row0 + i / N, v = i % N;                                       \
-			vf scale = LOAD(0, F32(p, PANEL_I8_BYTES(k) - 256) + lane + v * V);     \
-			if (r < m)                                                              \
-				put(F32(y, y_off) + r * ldy, add, bias, bias_off,               \
-				    TO_FLOATS(acc[i / N][v]) *                                  \
-					    (F32(x_scale, x_scale_off)[r] * scale),             \
-				    c + v * V, first, n);                                       \
-		}                                                                               \
+#define W8(name, M, N, ROWS, GROUP_Y, SPLITS, REDUCE)                                             \
+	__kernel __attribute__((reqd_work_group_size(GROUP_X, GROUP_Y, 1))) void name(ARGS)       \
+	{                                                                                         \
+		BEGIN(M, N, ROWS)                                                                 \
+		memory p = w + w_off + panel * PANEL_I8_BYTES(k);                                 \
+		uint words = (k + 3) / 4, exact = min((words + SPLITS - 1) / SPLITS, EXACT / 4u); \
+		vi acc[M][N];                                                                     \
+		EACH(M, N) acc[i / N][i % N] = 0;                                                 \
+		for (uint b0 = part * exact; b0 < words; b0 += SPLITS * exact) {                  \
+			uint end = min(b0 + exact, words);                                        \
+			vf sum[M][N];                                                             \
+			EACH(M, N) sum[i / N][i % N] = 0;                                         \
+			for (uint b = b0; b < end; b++) {                                         \
+				float4 a[M];                                                      \
+				_Pragma("unroll") for (uint r = 0; r < M; r++) a[r] =             \
+					convert_float4(vload4(                                    \
+						b, S8(x, x_off) + min(row0 + r, m - 1) * ldx));   \
+				_Pragma("unroll") for (uint v = 0; v < N; v++)                    \
+				{                                                                 \
+					vu u = LOAD(0, U32(p, (ulong)b * 256) + lane + v * V);    \
+					_Pragma("unroll") for (uint r = 0; r < M; r++)            \
+					{                                                         \
+						MAC4(a[r], 0, u, WEIGHT_I8, v)                    \
+					}                                                         \
+				}                                                                 \
+			}                                                                         \
+			EACH(M, N) acc[i / N][i % N] += TO_INTS(sum[i / N][i % N]);               \
+		}                                                                                 \
+		REDUCE(M, N, acc, vi)                                                             \
+		EACH(M, N)                                                                        \
+		{                                                                                 \
+			uint r = row0 + i / N, v = i % N;                                         \
+			vf scale = LOAD(0, F32(p, PANEL_I8_BYTES(k) - 256) + lane + v * V);       \
+			if (r < m)                                                                \
+				put(F32(y, y_off) + r * ldy, add, bias, bias_off,                 \
+				    TO_FLOATS(acc[i / N][v]) *                                    \
+					    (F32(x_scale, x_scale_off)[r] * scale),               \
+				    c + v * V, first, n);                                         \
+		}                                                                                 \
 	}
 
 /* ---- W4 -------------------------------------------------------------------------------------- */

@@ -85,6 +85,7 @@ void llm_gpu_queue_free(struct llm_gpu_queue *q)
 	for (unsigned int i = 0; i < GPU_NR_KERNELS; i++)
 		if (q->kernels[i])
 			clReleaseKernel(q->kernels[i]);
+	llm_gpu_unmap(q->parts);
 	clReleaseCommandQueue(q->queue);
 	free(q);
 }
