@@ -220,7 +220,10 @@ INLINE void attn_score(const uint32_t rows, float *s, const float *const *q, con
 		       size_t row_bytes, uint32_t n, uint32_t dim, uint8_t *last,
 		       struct attn_ahead *ahead, const uint32_t type)
 {
-	const uint32_t scaled = attn_scaled(dim, type);
+	const uint32_t scaled = attn_scaled(dim, type), lines = ATTN_LINES(type, LANES);
+	/* Requests of single lines between the products overlap with them best, if lines are a
+	 * whole part of the columns. */
+	const bool apart = LANES % lines == 0;
 	vf acc[ATTN_FEW], sum[ATTN_FEW], x[LANES], scale;
 	struct attn_ahead next = *ahead;
 	struct attn_rows keys;
@@ -236,10 +239,13 @@ INLINE void attn_score(const uint32_t rows, float *s, const float *const *q, con
 			for (i = 0; i < rows; i++)
 				sum[i] = splat(0);
 			for (d = d0; d < d0 + scaled; d += LANES) {
-				attn_ahead(&next, ATTN_LINES(type, LANES));
+				if (!apart)
+					attn_ahead(&next, lines);
 				load_keys(x, keys.k, keys.row_bytes, d, type);
 #pragma GCC unroll 16
 				for (c = 0; c < LANES; c++) {
+					if (apart && c % (LANES / lines) == 0)
+						attn_ahead(&next, 1);
 #pragma GCC unroll 8
 					for (i = 0; i < rows; i++)
 						sum[i] = fma_v(splat(q[i][d + c]), x[c], sum[i]);
