@@ -237,12 +237,12 @@ static int check_attn(const struct llm_gpu_queue *q, const struct llm_gpu_attn *
 
 /* In how many parts the keys are divided, so that @groups of queries fill the device. */
 static unsigned int nr_parts(const struct llm_gpu *gpu, const struct llm_gpu_attn *op,
-			     unsigned int groups)
+			     size_t groups)
 {
 	unsigned int tiles = (op->pos + op->rows - 1) / gpu->shape.keys + 1;
-	unsigned int wanted = gpu->info.compute_units * GROUPS_PER_UNIT / groups;
+	size_t wanted = (size_t)gpu->info.compute_units * GROUPS_PER_UNIT / groups;
 
-	return wanted < 1 ? 1 : wanted < tiles ? wanted : tiles;
+	return wanted < 1 ? 1 : wanted < tiles ? (unsigned int)wanted : tiles;
 }
 
 /* Makes room for what the parts leave: at most so many rows of as many heads as groups have
@@ -278,7 +278,8 @@ static int join_parts(struct llm_gpu_queue *q, const struct llm_gpu_attn *op, un
 
 int llm_gpu_attn(struct llm_gpu_queue *q, const struct llm_gpu_attn *op)
 {
-	unsigned int share, groups, parts, tiles, keys = q->gpu->shape.keys;
+	unsigned int share, parts, tiles, keys = q->gpu->shape.keys;
+	size_t groups;
 	struct llm_gpu_area left = { 0 };
 	struct gpu_launch l;
 	int err = check_attn(q, op);
@@ -286,7 +287,7 @@ int llm_gpu_attn(struct llm_gpu_queue *q, const struct llm_gpu_attn *op)
 	if (err)
 		return err;
 	share = op->heads / op->kv_heads;
-	groups = (op->rows * share + q->gpu->shape.queries - 1) / q->gpu->shape.queries;
+	groups = ((size_t)op->rows * share + q->gpu->shape.queries - 1) / q->gpu->shape.queries;
 	parts = nr_parts(q->gpu, op, groups * op->kv_heads);
 	if (parts > 1) {
 		err = make_parts(q, op);
