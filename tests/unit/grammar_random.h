@@ -11,6 +11,8 @@
 #define MAX_NODES 400
 #define NR_RULES 4
 #define NR_LETTERS 6
+/* Nodes that are tried for a text at most: some grammars need exponentially many. */
+#define MAX_STEPS 1000000
 
 /* What texts are made of: characters of 1 to 4 bytes. */
 static const char *const letters[NR_LETTERS] = { "a", "b", "\"", "\u00e9", "\u20ac", "\U0001f600" };
@@ -144,7 +146,7 @@ struct matching {
 		int rule;
 		uint64_t from;
 	} calls[200]; /* under way */
-	int depth;
+	int depth, steps;
 };
 
 static uint64_t match(struct matching *m, int at, uint64_t from);
@@ -195,7 +197,7 @@ static uint64_t match(struct matching *m, int at, uint64_t from)
 	const struct node *node = &m->g->nodes[at];
 	uint64_t to = 0;
 
-	if (!from)
+	if (!from || ++m->steps > MAX_STEPS)
 		return 0;
 	switch (node->kind) {
 	case NODE_LETTERS:
@@ -215,11 +217,13 @@ static uint64_t match(struct matching *m, int at, uint64_t from)
 	}
 }
 
-/* Whether the text is the beginning of one of the grammar; *@whole: it is one. */
+/* Whether the text is the beginning of one of the grammar; *@whole: it is one. Unknown if m->steps
+ * exceeds MAX_STEPS then. */
 static bool match_text(struct matching *m, bool *whole)
 {
 	m->goes_on = false;
 	m->depth = 0;
+	m->steps = 0;
 	*whole = match_rule(m, 0, 1) >> m->n & 1;
 	return *whole || m->goes_on;
 }
