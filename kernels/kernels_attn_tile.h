@@ -221,8 +221,8 @@ INLINE void attn_score(const uint32_t rows, float *s, const float *const *q, con
 		       struct attn_ahead *ahead, const uint32_t type)
 {
 	const uint32_t scaled = attn_scaled(dim, type), lines = ATTN_LINES(type, LANES);
-	/* Requests of single lines between the products overlap with them best, if lines are a
-	 * whole part of the columns. */
+	/* Lines are asked for one by one between the products, which hide that better than a burst;
+	 * in a burst if they do not divide the columns, as those of Q8_0, where that is faster. */
 	const bool apart = LANES % lines == 0;
 	vf acc[ATTN_FEW], sum[ATTN_FEW], x[LANES], scale;
 	struct attn_ahead next = *ahead;

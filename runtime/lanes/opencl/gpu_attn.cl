@@ -9,7 +9,7 @@
  *
  * If there are too few queries to fill a device, groups divide the keys too: each has part_keys of
  * them and leaves its greatest scores, sums of weights and weighted sums in parts, from which
- * attn_parts computes the result.
+ * attn_join computes the result.
  *
  * Values that a query does not see are skipped, since 0 times NaN is NaN.
  */
@@ -169,8 +169,8 @@ ATTN(attn_f16, KV_F16, KV_F16_1)
 ATTN(attn_q8_0, KV_Q8_0, KV_Q8_0_1)
 
 /* A work-item has an element of a row's result. */
-__kernel void attn_parts(memory parts, ulong parts_off, memory y, ulong y_off, ulong ldy, uint rows,
-			 uint heads, uint dim, uint nr_parts)
+__kernel void attn_join(memory parts, ulong parts_off, memory y, ulong y_off, ulong ldy, uint rows,
+			uint heads, uint dim, uint nr_parts)
 {
 	uint d = get_global_id(0) % dim, head = get_global_id(0) / dim, row = get_global_id(1), i;
 	__global float *of = F32(parts, parts_off);

@@ -232,21 +232,20 @@ static int check_attn(const struct llm_gpu_queue *q, const struct llm_gpu_attn *
 	return err ? err : check_f32(&op->y, op->rows, cols, op->ldy, q, name, "y");
 }
 
-/* Groups of work-items that fill a compute unit */
+/* Groups of work-items wanted for a compute unit, so that some compute while others wait. */
 #define GROUPS_PER_UNIT 4
 
-/* In how many parts the keys are divided, so that @groups of queries fill the device. */
-static unsigned int nr_parts(const struct llm_gpu *gpu, const struct llm_gpu_attn *op,
-			     size_t groups)
+/* In how many parts @tiles of keys are divided, so that @groups of queries fill the device. */
+static unsigned int nr_parts(const struct llm_gpu *gpu, unsigned int tiles, size_t groups)
 {
-	unsigned int tiles = (op->pos + op->rows - 1) / gpu->shape.keys + 1;
 	size_t wanted = (size_t)gpu->info.compute_units * GROUPS_PER_UNIT / groups;
 
 	return wanted < 1 ? 1 : wanted < tiles ? (unsigned int)wanted : tiles;
 }
 
-/* Makes room for what the parts leave: at most so many rows of as many heads as groups have
- * queries. A buffer that was too small ends with its operators. */
+/* Makes room for what the parts leave: the results of each query of all groups, of which there are
+ * at most as many as nr_parts() wants. OpenCL keeps a released buffer until the operators that use
+ * it have ended. */
 static int make_parts(struct llm_gpu_queue *q, const struct llm_gpu_attn *op)
 {
 	size_t queries =
@@ -264,7 +263,7 @@ static int join_parts(struct llm_gpu_queue *q, const struct llm_gpu_attn *op, un
 	size_t items = q->gpu->shape.attn_items, cols = (size_t)op->heads * op->head_dim;
 	struct gpu_launch l;
 
-	gpu_begin(&l, q, GPU_attn_parts);
+	gpu_begin(&l, q, GPU_attn_join);
 	gpu_arg_area(&l, &(struct llm_gpu_area){ q->parts, 0 });
 	gpu_arg_area(&l, &op->y);
 	gpu_arg_u64(&l, op->ldy);
@@ -288,14 +287,14 @@ int llm_gpu_attn(struct llm_gpu_queue *q, const struct llm_gpu_attn *op)
 		return err;
 	share = op->heads / op->kv_heads;
 	groups = ((size_t)op->rows * share + q->gpu->shape.queries - 1) / q->gpu->shape.queries;
-	parts = nr_parts(q->gpu, op, groups * op->kv_heads);
+	tiles = (op->pos + op->rows - 1) / keys + 1;
+	parts = nr_parts(q->gpu, tiles, groups * op->kv_heads);
 	if (parts > 1) {
 		err = make_parts(q, op);
 		if (err)
 			return err;
 		left.buf = q->parts;
 	}
-	tiles = (op->pos + op->rows - 1) / keys + 1;
 	gpu_begin(&l, q,
 		  op->kv_type == VNPU_KV_F32   ? GPU_attn_f32
 		  : op->kv_type == VNPU_KV_F16 ? GPU_attn_f16

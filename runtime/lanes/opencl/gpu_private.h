@@ -10,16 +10,15 @@
 #include "gpu.h"
 
 /* The kernels' names in runtime/lanes/opencl/gpu_*.cl. gemv_* take 1, 2 or 4 rows. */
-#define GPU_KERNELS(f)                                                                           \
-	f(flag) f(probe) f(quant) f(rmsnorm) f(rope) f(add) f(glu_silu) f(glu_gelu) f(store_f32) \
-		f(store_f16) f(store_q8_0) f(quant_outliers) f(add_outliers) f(attn_f32)         \
-			f(attn_f16) f(attn_q8_0) f(attn_parts) f(gemm_w8) f(gemv_w8_1)           \
-				f(gemv_w8_2) f(gemv_w8_4) f(gemm_w4) f(gemv_w4_1) f(gemv_w4_2)   \
-					f(gemv_w4_4) f(gemm_w4f) f(gemv_w4f_1) f(gemv_w4f_2)     \
-						f(gemv_w4f_4) f(gemm_f32) f(gemv_f32_1)          \
-							f(gemv_f32_2) f(gemv_f32_4) f(gemm_f16)  \
-								f(gemv_f16_1) f(gemv_f16_2)      \
-									f(gemv_f16_4)
+#define GPU_KERNELS(f)                                                                             \
+	f(flag) f(probe) f(quant) f(rmsnorm) f(rope) f(add) f(glu_silu) f(glu_gelu) f(store_f32)   \
+		f(store_f16) f(store_q8_0) f(quant_outliers) f(add_outliers) f(attn_f32)           \
+			f(attn_f16) f(attn_q8_0) f(attn_join) f(gemm_w8) f(gemv_w8_1) f(gemv_w8_2) \
+				f(gemv_w8_4) f(gemm_w4) f(gemv_w4_1) f(gemv_w4_2) f(gemv_w4_4)     \
+					f(gemm_w4f) f(gemv_w4f_1) f(gemv_w4f_2) f(gemv_w4f_4)      \
+						f(gemm_f32) f(gemv_f32_1) f(gemv_f32_2)            \
+							f(gemv_f32_4) f(gemm_f16) f(gemv_f16_1)    \
+								f(gemv_f16_2) f(gemv_f16_4)
 
 enum gpu_kernel {
 #define GPU_KERNEL(name) GPU_##name,
