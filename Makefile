@@ -240,7 +240,7 @@ $(O)/tests/abi32 $(O)/tests/abi64: tests/kmod/abi.c $(wildcard uapi/*/*.h) Makef
 	$(Q)mkdir -p $(@D)
 	@echo "  CC      $@"
 	$(Q)$(filter-out -MMD -MP,$(call compile,tests/kmod)) $(ISA) -static -o $@ $<
-$(addprefix $(O)/tests/,bench_matmul bench_memory): $(call obj,tests/bench/reader.c)
+$(addprefix $(O)/tests/,bench_attn bench_matmul bench_memory): $(call obj,tests/bench/reader.c)
 $(O)/tests/bench_unpack: $(call obj,$(wildcard tests/bench/unpack_formats*.c))
 $(addprefix $(O)/tests/,$(BENCH)): $(O)/tests/%: $(O)/obj/tests/bench/%.o $(O)/lib/libllm.a $(O)/lib/libnpu.a
 	$(call link,$(LIBS_TOOLS) $(LIBS_LLM) $(LIBS_NPU))

@@ -8,6 +8,7 @@
 
 #include "kernels_cache.h"
 
+#include "kernels_attn_keys.h"
 #include "kernels_attn_tile.h"
 
 /* Eight counters, which compilers make a vector. */

@@ -11,6 +11,7 @@
 
 #include "kernels_cache.h"
 
+#include "kernels_attn_keys.h"
 #include "kernels_attn_tile.h"
 
 /* Which of 8 scores are at least @least. */

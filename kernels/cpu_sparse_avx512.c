@@ -10,6 +10,7 @@
 
 #include "kernels_cache.h"
 
+#include "kernels_attn_keys.h"
 #include "kernels_attn_tile.h"
 
 /* Which of up to 32 scores are at least @least. */

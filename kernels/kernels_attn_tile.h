@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Attention's register tiles: transposed keys, scores, and weighted sums of values. For files that
- * include kernels_vec.h and kernels_cache.h first.
+ * include kernels_vec.h, kernels_cache.h and kernels_attn_keys.h first.
  *
  * A block has 64 keys. There are two ways to its scores, with the same operations for each of them:
  *
- *	few queries	LANES keys x LANES elements are widened and transposed in registers, and
+ *	few queries	LANES keys x some elements are widened, transposed in registers and
  *			multiplied at once: what decoding does, where reading memory is the limit
  *	many queries	the block's keys are widened and transposed into scratch first, where a
  *			larger tile of queries x keys finds them
  *
- * Meanwhile the tile asks for the block's successor (struct attn_ahead), line by line: the parts of
- * a row that its heads have are read far apart, which no hardware prefetcher follows.
+ * Meanwhile the tile asks for rows ahead (struct attn_ahead), line by line: the parts of a row that
+ * its heads have are read far apart, which no hardware prefetcher follows.
  */
 
 #define ATTN_KEYS 64
@@ -28,166 +28,86 @@
 
 /* ---- the cache ahead ------------------------------------------------------------------------- */
 
-/* Rows of a cache that will be read next. A tile's loop has a copy, which stays in registers. */
+/* Rows of a cache that will be read next. */
 struct attn_ahead {
-	const uint8_t *at, *end; /* in the tile's part of a row */
-	size_t bytes, gap; /* of such a part, and from its end to the next */
-	uint64_t rows; /* left, with this one */
+	const uint8_t *at; /* in the tile's part of a row */
+	size_t left; /* bytes of this part */
+	size_t bytes, gap; /* of a part, and from its end to the next */
+	uint64_t parts; /* after this one */
 };
 
-/* Asks for the next @lines. */
-INLINE void attn_ahead(struct attn_ahead *a, const uint32_t lines)
+/* The next bytes to ask for, @bytes or all that are left of a part; @instead if there are none. */
+INLINE const uint8_t *attn_take(struct attn_ahead *a, size_t bytes, const void *instead)
 {
-	if ((size_t)(a->end - a->at) > lines * 64) {
-#pragma GCC unroll 16
-		for (uint32_t i = 0; i < lines; i++)
-			__builtin_prefetch(a->at + i * 64, 0, 2);
+	const uint8_t *at;
+
+	if (!a->left) {
+		if (!a->parts)
+			return instead;
+		a->parts--;
+		a->at += a->gap;
+		a->left = a->bytes;
+	}
+	at = a->at;
+	bytes = bytes < a->left ? bytes : a->left;
+	a->at += bytes;
+	a->left -= bytes;
+	return at;
+}
+
+/* Lines of a step that are taken together. */
+INLINE uint32_t attn_unit(uint32_t lines)
+{
+	return lines % 4 ? 1 : lines / 4;
+}
+
+/* Sets @next to the places of the next @lines, for each attn_unit() of them. */
+INLINE void attn_take_lines(struct attn_ahead *a, const uint32_t lines, const uint8_t **next,
+			    const void *instead)
+{
+	const uint32_t unit = attn_unit(lines);
+	const bool one = a->left >= lines * 64;
+
+#pragma GCC unroll 8
+	for (uint32_t i = 0; i < lines / unit; i++)
+		next[i] = one ? a->at + i * unit * 64 : attn_take(a, unit * 64, instead);
+	if (one) {
 		a->at += lines * 64;
-		return;
+		a->left -= lines * 64;
 	}
-	for (uint32_t i = 0; i < lines && a->rows; i++) {
-		__builtin_prefetch(a->at, 0, 2);
-		a->at += 64;
-		if (a->at < a->end)
-			continue;
-		a->at = a->end;
-		if (--a->rows) {
-			a->at += a->gap;
-			a->end = a->at + a->bytes;
-		}
-	}
+}
+
+/*
+ * Asks for the line at @p once @v is known: so the requests stay between the products. Compilers
+ * and CPUs would make a burst of them, behind which the loads that follow wait.
+ */
+INLINE void ask_between(vf *v, const uint8_t *p)
+{
+#if defined(__x86_64__)
+	__asm__ volatile("prefetcht1 %1" : "+v"(*v) : "m"(*p));
+#elif defined(__aarch64__)
+	__asm__ volatile("prfm pldl2keep, %1" : "+w"(*v) : "Q"(*p));
+#else
+	__builtin_prefetch(p, 0, 2);
+#endif
+}
+
+/* Asks for the next @lines. */
+INLINE void attn_ask(struct attn_ahead *a, const uint32_t lines)
+{
+	const uint32_t unit = attn_unit(lines);
+	const uint8_t *next[16];
+
+	attn_take_lines(a, lines, next, a->at);
+#pragma GCC unroll 16
+	for (uint32_t i = 0; i < lines; i++)
+		__builtin_prefetch(next[i / unit] + i % unit * 64, 0, 2);
 }
 
 /* Lines of a cache of @type that LANES x @vecs values take, rounded up. */
 #define ATTN_LINES(type, vecs) ((uint32_t)(VNPU_KV_BYTES(type, 32) * LANES * (vecs) + 2047) / 2048)
 
 /* ---- keys ------------------------------------------------------------------------------------ */
-
-/* y[j][i] = x[i][j] */
-INLINE void transpose(vf x[LANES])
-{
-	int i;
-
-#if LANES == 16
-	__m512 a[16], b[16], lo[8], hi[8];
-
-#pragma GCC unroll 8
-	for (i = 0; i < 16; i += 2) {
-		a[i] = _mm512_unpacklo_ps((__m512)x[i], (__m512)x[i + 1]);
-		a[i + 1] = _mm512_unpackhi_ps((__m512)x[i], (__m512)x[i + 1]);
-	}
-	/* b[4g + c]: in its 128 bits number L, element 4L + c of the rows 4g .. 4g + 3. */
-#pragma GCC unroll 16
-	for (i = 0; i < 16; i++) {
-		__m512d even = (__m512d)a[i / 4 * 4 + i % 4 / 2];
-		__m512d odd = (__m512d)a[i / 4 * 4 + i % 4 / 2 + 2];
-
-		b[i] = (__m512)(i % 2 ? _mm512_unpackhi_pd(even, odd)
-				      : _mm512_unpacklo_pd(even, odd));
-	}
-#pragma GCC unroll 8
-	for (i = 0; i < 8; i++) {
-		__m512 first = b[i / 4 * 8 + i % 4], second = b[i / 4 * 8 + i % 4 + 4];
-
-		lo[i] = _mm512_shuffle_f32x4(first, second, 0x88);
-		hi[i] = _mm512_shuffle_f32x4(first, second, 0xdd);
-	}
-#pragma GCC unroll 4
-	for (i = 0; i < 4; i++) {
-		x[i] = (vf)_mm512_shuffle_f32x4(lo[i], lo[i + 4], 0x88);
-		x[i + 4] = (vf)_mm512_shuffle_f32x4(hi[i], hi[i + 4], 0x88);
-		x[i + 8] = (vf)_mm512_shuffle_f32x4(lo[i], lo[i + 4], 0xdd);
-		x[i + 12] = (vf)_mm512_shuffle_f32x4(hi[i], hi[i + 4], 0xdd);
-	}
-#elif LANES == 8
-	vf a[8], b[8];
-
-#pragma GCC unroll 4
-	for (i = 0; i < 8; i += 2) {
-		a[i] = __builtin_shufflevector(x[i], x[i + 1], 0, 8, 1, 9, 4, 12, 5, 13);
-		a[i + 1] = __builtin_shufflevector(x[i], x[i + 1], 2, 10, 3, 11, 6, 14, 7, 15);
-	}
-	/* b[4g + c]: elements c and 4 + c of the rows 4g .. 4g + 3. */
-#pragma GCC unroll 4
-	for (i = 0; i < 8; i += 4) {
-		b[i] = __builtin_shufflevector(a[i], a[i + 2], 0, 1, 8, 9, 4, 5, 12, 13);
-		b[i + 1] = __builtin_shufflevector(a[i], a[i + 2], 2, 3, 10, 11, 6, 7, 14, 15);
-		b[i + 2] = __builtin_shufflevector(a[i + 1], a[i + 3], 0, 1, 8, 9, 4, 5, 12, 13);
-		b[i + 3] = __builtin_shufflevector(a[i + 1], a[i + 3], 2, 3, 10, 11, 6, 7, 14, 15);
-	}
-#pragma GCC unroll 4
-	for (i = 0; i < 4; i++) {
-		x[i] = __builtin_shufflevector(b[i], b[i + 4], 0, 1, 2, 3, 8, 9, 10, 11);
-		x[i + 4] = __builtin_shufflevector(b[i], b[i + 4], 4, 5, 6, 7, 12, 13, 14, 15);
-	}
-#else
-	vf a[4];
-
-#pragma GCC unroll 2
-	for (i = 0; i < 4; i += 2) {
-		a[i] = __builtin_shufflevector(x[i], x[i + 1], 0, 4, 1, 5);
-		a[i + 1] = __builtin_shufflevector(x[i], x[i + 1], 2, 6, 3, 7);
-	}
-	x[0] = __builtin_shufflevector(a[0], a[2], 0, 1, 4, 5);
-	x[1] = __builtin_shufflevector(a[0], a[2], 2, 3, 6, 7);
-	x[2] = __builtin_shufflevector(a[1], a[3], 0, 1, 4, 5);
-	x[3] = __builtin_shufflevector(a[1], a[3], 2, 3, 6, 7);
-#endif
-}
-
-#if LANES == 16
-/* 16 bytes of rows 4 L + i, @row_bytes apart, side by side in lane L. */
-INLINE __m512i load_bytes(const uint8_t *rows, size_t row_bytes, uint32_t i)
-{
-#define ROW_16(r) _mm_loadu_si128((const __m128i *)(rows + (r)*row_bytes))
-	__m512i x = _mm512_castsi128_si512(ROW_16(i));
-
-	x = _mm512_mask_broadcast_i32x4(x, 0xf0, ROW_16(i + 4));
-	x = _mm512_mask_broadcast_i32x4(x, 0xf00, ROW_16(i + 8));
-	return _mm512_mask_broadcast_i32x4(x, 0xf000, ROW_16(i + 12));
-}
-
-/* load_keys() of Q8_0: transposes four integers at a time, before they become floats. */
-INLINE void load_bytes_keys(vf x[16], const uint8_t *rows, size_t row_bytes)
-{
-	__m512i in[4], a[4], q[4];
-	int i;
-
-#pragma GCC unroll 4
-	for (i = 0; i < 4; i++)
-		in[i] = load_bytes(rows, row_bytes, (uint32_t)i);
-	a[0] = _mm512_unpacklo_epi32(in[0], in[1]);
-	a[1] = _mm512_unpackhi_epi32(in[0], in[1]);
-	a[2] = _mm512_unpacklo_epi32(in[2], in[3]);
-	a[3] = _mm512_unpackhi_epi32(in[2], in[3]);
-	q[0] = _mm512_unpacklo_epi64(a[0], a[2]);
-	q[1] = _mm512_unpackhi_epi64(a[0], a[2]);
-	q[2] = _mm512_unpacklo_epi64(a[1], a[3]);
-	q[3] = _mm512_unpackhi_epi64(a[1], a[3]);
-#pragma GCC unroll 16
-	for (i = 0; i < 16; i++) {
-		__m512i top = i % 4 < 3 ? _mm512_slli_epi32(q[i / 4], 24 - i % 4 * 8) : q[i / 4];
-
-		x[i] = (vf)_mm512_cvtepi32_ps(_mm512_srai_epi32(top, 24));
-	}
-}
-#endif
-
-/* x[c][i] = number @d + c of key i of LANES keys. */
-INLINE void load_keys(vf x[LANES], const uint8_t *k, size_t row_bytes, uint32_t d,
-		      const uint32_t type)
-{
-#if LANES == 16
-	if (type == VNPU_KV_Q8_0) {
-		load_bytes_keys(x, k + d / 32 * VNPU_Q8_0_BYTES + 2 + d % 32, row_bytes);
-		return;
-	}
-#endif
-#pragma GCC unroll 16
-	for (uint32_t i = 0; i < LANES; i++)
-		x[i] = load_kv(k + i * row_bytes, d, type);
-	transpose(x);
-}
 
 /* LANES keys: in the cache, or the last @n < LANES of a block, copied to @rows with others 0. */
 struct attn_rows {
@@ -214,23 +134,27 @@ INLINE uint32_t attn_scaled(uint32_t dim, const uint32_t type)
 	return type == VNPU_KV_Q8_0 ? VNPU_Q8_0_VALUES : dim;
 }
 
-/* s[i][j] = q[i] . k[j], for @rows queries, at most ATTN_FEW, and @n keys from @k on. @last: room
- * for LANES rows of the cache's type. */
-INLINE void attn_score(const uint32_t rows, float *s, const float *const *q, const uint8_t *k,
+/*
+ * s[i][j] = query i . k[j], for @rows queries, at most ATTN_FEW, and @n keys from @k on. @q: the
+ * queries' numbers, [dim][rows]. @last: room for LANES rows of the cache's type.
+ */
+INLINE void attn_score(const uint32_t rows, float *s, const float *q, const uint8_t *k,
 		       size_t row_bytes, uint32_t n, uint32_t dim, uint8_t *last,
 		       struct attn_ahead *ahead, const uint32_t type)
 {
-	const uint32_t scaled = attn_scaled(dim, type), lines = ATTN_LINES(type, LANES);
-	/* Lines are asked for one by one between the products, which hide that better than a burst;
-	 * in a burst if they do not divide the columns, as those of Q8_0, where that is faster. */
-	const bool apart = LANES % lines == 0;
+	const uint32_t scaled = attn_scaled(dim, type), step = keys_step(type);
+	const uint32_t lines = ATTN_LINES(type, LANES), apart = LANES / lines;
+	const uint32_t unit = attn_unit(lines);
 	vf acc[ATTN_FEW], sum[ATTN_FEW], x[LANES], scale;
-	struct attn_ahead next = *ahead;
+	uint32_t j, d0, d, e, c, i;
+	const uint8_t *next[8];
+	struct key_bytes bytes;
 	struct attn_rows keys;
-	uint32_t j, d0, d, c, i;
+	const float *q_d;
 
 	for (j = 0; j < n; j += LANES, k += LANES * row_bytes) {
 		keys = attn_rows(k, row_bytes, n - j, last, dim, type);
+		q_d = q;
 #pragma GCC unroll 8
 		for (i = 0; i < rows; i++)
 			acc[i] = splat(0);
@@ -239,16 +163,21 @@ INLINE void attn_score(const uint32_t rows, float *s, const float *const *q, con
 			for (i = 0; i < rows; i++)
 				sum[i] = splat(0);
 			for (d = d0; d < d0 + scaled; d += LANES) {
-				if (!apart)
-					attn_ahead(&next, lines);
-				load_keys(x, keys.k, keys.row_bytes, d, type);
+				attn_take_lines(ahead, lines, next, q_d);
+#pragma GCC unroll 4
+				for (e = 0; e < LANES; e += step) {
+					load_keys(x, &bytes, keys.k, keys.row_bytes, d, e, type);
 #pragma GCC unroll 16
-				for (c = 0; c < LANES; c++) {
-					if (apart && c % (LANES / lines) == 0)
-						attn_ahead(&next, 1);
+					for (c = e; c < e + step; c++, q_d += rows) {
+						if (c % apart == 0 && c / apart < lines)
+							ask_between(&sum[0],
+								    next[c / apart / unit] +
+									    c / apart % unit * 64);
 #pragma GCC unroll 8
-					for (i = 0; i < rows; i++)
-						sum[i] = fma_v(splat(q[i][d + c]), x[c], sum[i]);
+						for (i = 0; i < rows; i++)
+							sum[i] = fma_v(splat(q_d[i]), x[c - e],
+								       sum[i]);
+					}
 				}
 			}
 			if (type == VNPU_KV_Q8_0)
@@ -263,7 +192,23 @@ INLINE void attn_score(const uint32_t rows, float *s, const float *const *q, con
 		for (i = 0; i < rows; i++)
 			store(s + i * ATTN_KEYS + j, acc[i]);
 	}
-	*ahead = next;
+}
+
+/* kt[d + c][i] = number d + c of key i of LANES keys, for LANES numbers before @dim. */
+INLINE void attn_store_keys(float *kt, const struct attn_rows *keys, uint32_t d, uint32_t dim,
+			    const uint32_t type)
+{
+	struct key_bytes bytes;
+	vf x[LANES];
+
+#pragma GCC unroll 4
+	for (uint32_t e = 0; e < LANES; e += keys_step(type)) {
+		load_keys(x, &bytes, keys->k, keys->row_bytes, d, e, type);
+#pragma GCC unroll 16
+		for (uint32_t c = e; c < e + keys_step(type); c++)
+			if (d + c < dim)
+				store(kt + (d + c) * ATTN_KEYS, x[c - e]);
+	}
 }
 
 /*
@@ -275,10 +220,8 @@ INLINE void attn_transpose(float *kt, float *scales, float *rows, uint32_t wide,
 			   size_t row_bytes, uint32_t n, uint32_t dim, struct attn_ahead *ahead,
 			   const uint32_t type)
 {
-	struct attn_ahead next = *ahead;
 	struct attn_rows keys;
-	uint32_t j, d, c, i;
-	vf x[LANES];
+	uint32_t j, d, i;
 
 	for (j = 0; j < n; j += LANES, k += LANES * row_bytes) {
 		if (dim % LANES) {
@@ -293,18 +236,13 @@ INLINE void attn_transpose(float *kt, float *scales, float *rows, uint32_t wide,
 			store(scales + d / 32 * ATTN_KEYS + j,
 			      load_scales(keys.k + d / 32 * VNPU_Q8_0_BYTES, keys.row_bytes));
 		for (d = 0; d < dim; d += LANES) {
-			attn_ahead(&next, ATTN_LINES(type, LANES));
+			attn_ask(ahead, ATTN_LINES(type, LANES));
 			if (dim % LANES)
-				load_keys(x, keys.k, keys.row_bytes, d, VNPU_KV_F32);
+				attn_store_keys(kt + j, &keys, d, dim, VNPU_KV_F32);
 			else
-				load_keys(x, keys.k, keys.row_bytes, d, type);
-#pragma GCC unroll 16
-			for (c = 0; c < LANES; c++)
-				if (d + c < dim)
-					store(kt + (d + c) * ATTN_KEYS + j, x[c]);
+				attn_store_keys(kt + j, &keys, d, dim, type);
 		}
 	}
-	*ahead = next;
 }
 
 /* s[i][j] = q[i] . k[j], for @rows queries and the whole block. @scales: NULL, or as above. */
@@ -368,9 +306,15 @@ INLINE void attn_sum(const uint32_t rows, const uint32_t vecs, float *sums, size
 		     const float *scale, const float *p, uint32_t n, const struct attn_values *v,
 		     uint32_t d, const uint32_t type)
 {
+	const uint8_t *row = v->rows + VNPU_KV_BYTES(type, d / 32 * 32) +
+			     VNPU_KV_BYTES(type, 32) / 32 * (d % 32);
+	const uint32_t lines = ATTN_LINES(type, vecs), apart = rows * vecs / lines;
+	const size_t row_bytes = v->row_bytes;
 	vf acc[ATTN_FEW][8], val[8], x;
-	struct attn_ahead next = *v->ahead;
-	const uint8_t *row = v->rows;
+	/* The lines of all rows, or each row's are taken when it is there. */
+	const size_t ahead = (size_t)n * lines * 64;
+	const bool together = v->ahead->left >= ahead;
+	const uint8_t *next = v->ahead->at;
 	uint32_t j, i, k;
 
 #pragma GCC unroll 8
@@ -378,17 +322,21 @@ INLINE void attn_sum(const uint32_t rows, const uint32_t vecs, float *sums, size
 #pragma GCC unroll 8
 		for (k = 0; k < vecs; k++)
 			acc[i][k] = load(sums + i * wide + d + k * LANES) * scale[i];
-	for (j = 0; j < n; j++, row += v->row_bytes) {
-		attn_ahead(&next, ATTN_LINES(type, vecs));
+	for (j = 0; j < n; j++, row += row_bytes, next += lines * 64) {
+		if (!together)
+			next = attn_take(v->ahead, lines * 64, row);
 #pragma GCC unroll 8
 		for (k = 0; k < vecs; k++)
-			val[k] = load_kv(row, d + k * LANES, type);
+			val[k] = load_kv(row, k * LANES, type);
 #pragma GCC unroll 8
 		for (i = 0; i < rows; i++) {
 			x = splat(p[i * ATTN_KEYS + j]);
 #pragma GCC unroll 8
-			for (k = 0; k < vecs; k++)
+			for (k = 0; k < vecs; k++) {
 				acc[i][k] = fma_v(x, val[k], acc[i][k]);
+				if ((i * vecs + k) % apart == 0 && (i * vecs + k) / apart < lines)
+					ask_between(&acc[i][k], next + (i * vecs + k) / apart * 64);
+			}
 		}
 	}
 #pragma GCC unroll 8
@@ -396,7 +344,10 @@ INLINE void attn_sum(const uint32_t rows, const uint32_t vecs, float *sums, size
 #pragma GCC unroll 8
 		for (k = 0; k < vecs; k++)
 			store(sums + i * wide + d + k * LANES, acc[i][k]);
-	*v->ahead = next;
+	if (together) {
+		v->ahead->at += ahead;
+		v->ahead->left -= ahead;
+	}
 }
 
 /* Vectors of the register tile of @rows queries: sums and values are to fit in the registers. */

@@ -71,11 +71,32 @@ INLINE vf load_kv(const void *row, uint32_t d, const uint32_t type)
 	return load_s8((const int8_t *)block + 2 + d % VNPU_Q8_0_VALUES);
 }
 
+#if LANES == 16
+/* 16 bytes of each of four rows @apart, side by side. */
+INLINE __m512i load_16_bytes(const uint8_t *row, size_t apart)
+{
+	__m512i x = _mm512_castsi128_si512(_mm_loadu_si128((const __m128i *)row));
+
+#define ROW_16(i) _mm_loadu_si128((const __m128i *)(row + (i)*apart))
+	x = _mm512_mask_broadcast_i32x4(x, 0xf0, ROW_16(1));
+	x = _mm512_mask_broadcast_i32x4(x, 0xf00, ROW_16(2));
+	return _mm512_mask_broadcast_i32x4(x, 0xf000, ROW_16(3));
+}
+#else
 typedef uint16_t vf16 __attribute__((vector_size(2 * LANES)));
+#endif
 
 /* The scales of a block of Q8_0 of LANES rows, from the first one's block on. */
 INLINE vf load_scales(const uint8_t *block, size_t row_bytes)
 {
+#if LANES == 16
+	__m512i even = _mm512_unpacklo_epi32(load_16_bytes(block, 4 * row_bytes),
+					     load_16_bytes(block + row_bytes, 4 * row_bytes));
+	__m512i odd = _mm512_unpacklo_epi32(load_16_bytes(block + 2 * row_bytes, 4 * row_bytes),
+					    load_16_bytes(block + 3 * row_bytes, 4 * row_bytes));
+
+	return (vf)_mm512_cvtph_ps(_mm512_cvtepi32_epi16(_mm512_unpacklo_epi64(even, odd)));
+#else
 	uint16_t scale;
 	vf16 h = { 0 };
 
@@ -85,6 +106,7 @@ INLINE vf load_scales(const uint8_t *block, size_t row_bytes)
 		h[i] = scale;
 	}
 	return load_f16((const uint16_t *)&h);
+#endif
 }
 
 /* The same of @n rows; those of other lanes are 0. */
