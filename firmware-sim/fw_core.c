@@ -752,6 +752,7 @@ struct fw_core *fw_core_create(const struct fw_config *cfg, struct fw_port *port
 		errno = ENOMEM;
 		return NULL;
 	}
+	core->prog.workers = fw_exec_workers(core->exec);
 	return core;
 }
 

@@ -70,19 +70,51 @@ static uint64_t parts_bytes(const struct vnpu_cmd_attn *m, uint64_t segments)
 	       segments * m->rows * m->heads * fw_attn_part_floats(m->head_dim) * sizeof(float);
 }
 
+static uint64_t workers_of(const struct fw_prog *prog)
+{
+	return prog->workers ? prog->workers : 1;
+}
+
+static uint64_t whole_tiles(const struct fw_cmd *c)
+{
+	return c->whole_segments * div_up(c->u.attn.kv_heads, c->tile_cols);
+}
+
+static uint64_t part_tiles(const struct fw_cmd *c)
+{
+	return (c->nr_segments - c->whole_segments) * div_up(c->u.attn.kv_heads, c->part_cols);
+}
+
+/* Divides the KV heads, of which a tile has room for @most, among tiles of segments, of which @full
+ * have keys only that are attended to. */
+static void cut_heads(struct fw_cmd *c, uint64_t most, uint64_t full, uint64_t workers)
+{
+	uint64_t heads = c->u.attn.kv_heads, left;
+
+	c->whole_segments = c->nr_segments > 1 ? full / workers * workers : 0;
+	c->tile_cols = div_up(heads, div_up(heads, most));
+	left = c->nr_segments - c->whole_segments;
+	if (left)
+		c->part_cols = min_u64(div_up(heads * left, ENOUGH_TILES * workers), c->tile_cols);
+}
+
 /* Divides the command over @keys keys into tiles. */
 static void cut_attn(struct decoder *d, struct fw_cmd *c, uint64_t keys)
 {
 	const struct vnpu_cmd_attn *m = &c->u.attn;
 	struct fw_region *r = &d->prog->regions[d->prog->nr_regions - 1];
-	uint64_t queries = (uint64_t)m->rows * (m->heads / m->kv_heads);
+	uint64_t queries = (uint64_t)m->rows * (m->heads / m->kv_heads),
+		 most = fw_attn_queries(m->head_dim);
 	uint64_t first = oldest_key(c, 0) / FW_ATTN_SEGMENT,
-		 segments = div_up(keys, FW_ATTN_SEGMENT) - first, fit, heads = 1;
+		 segments = div_up(keys, FW_ATTN_SEGMENT) - first, fit;
 
 	fit = FW_TILE_MACS / (2 * m->head_dim * (keys - first * FW_ATTN_SEGMENT));
 	c->tile_rows = fw_attn_tile(m->head_dim, queries * m->kv_heads);
 	c->nr_segments = 1;
-	if (queries <= fw_attn_queries(m->head_dim)) {
+	c->whole_segments = 0;
+	c->tile_cols = 1;
+	c->part_cols = 1;
+	if (queries <= most) {
 		c->tile_rows = queries;
 		if (segments > 1 && segments <= (FW_PARTS_BYTES - r->parts_bytes) /
 							(parts_bytes(m, 1) + PARTS_HDR)) {
@@ -90,16 +122,13 @@ static void cut_attn(struct decoder *d, struct fw_cmd *c, uint64_t keys)
 			c->parts = r->parts_bytes;
 			r->parts_bytes += div_up(parts_bytes(m, segments), PARTS_HDR) * PARTS_HDR;
 		}
-		heads = c->nr_segments * m->kv_heads / ENOUGH_TILES;
-		heads = heads > 1 ? min_u64(heads, m->kv_heads) : 1;
-		heads = min_u64(heads, fw_attn_queries(m->head_dim) / queries);
+		cut_heads(c, most / queries, keys / FW_ATTN_SEGMENT - first, workers_of(d->prog));
 	}
-	if (c->nr_segments == 1 && c->tile_rows * heads > fit) {
-		heads = 1;
+	if (c->nr_segments == 1 && c->tile_rows * (uint64_t)c->part_cols > fit) {
+		c->part_cols = 1;
 		c->tile_rows = min_u64(c->tile_rows, fit ? fit : 1);
 	}
-	c->tile_cols = heads;
-	c->nr_tiles = c->nr_segments * div_up(m->kv_heads, heads) * div_up(queries, c->tile_rows);
+	c->nr_tiles = (whole_tiles(c) + part_tiles(c)) * div_up(queries, c->tile_rows);
 }
 
 /* Mask and cap; any window is valid. */
@@ -147,22 +176,44 @@ static int check_attn(struct decoder *d, struct fw_cmd *c, uint64_t *cost)
 	return 0;
 }
 
+/*
+ * Sets the segment and KV heads of tile @index. A worker's share of consecutive tiles has as many
+ * of whole rows as others', which follow each other in the cache, and then some of the rest.
+ */
+static void place_tile(struct fw_tile *t, uint64_t index)
+{
+	const struct fw_cmd *c = t->cmd;
+	uint64_t workers = workers_of(t->job->prog), whole = whole_tiles(c) / workers;
+	uint64_t parts = part_tiles(c) / workers,
+		 share = index / (whole + parts ? whole + parts : 1);
+	uint64_t of_share = index - share * (whole + parts), across, cols;
+	bool is_whole = share < workers && of_share < whole;
+
+	if (is_whole)
+		index = share * whole + of_share;
+	else if (share < workers)
+		index = share * parts + of_share - whole;
+	else
+		index -= workers * whole;
+	cols = is_whole ? c->tile_cols : c->part_cols;
+	across = div_up(c->u.attn.kv_heads, cols);
+	t->segment = index / across + (is_whole ? 0 : c->whole_segments);
+	t->col = index % across * cols;
+	t->cols = min_u64(cols, c->u.attn.kv_heads - t->col);
+}
+
 static int prepare_attn(struct fw_tile *t, uint64_t index)
 {
 	const struct vnpu_cmd_attn *m = &t->cmd->u.attn;
 	uint64_t group = m->heads / m->kv_heads, queries = m->rows * group,
 		 per_tile = t->cmd->tile_rows, bytes = m->head_dim * 4ull;
-	uint64_t tiles = div_up(queries, per_tile), across = div_up(m->kv_heads, t->cmd->tile_cols);
+	uint64_t tiles = div_up(queries, per_tile);
 	uint64_t first, rows, begin, keys, head_bytes = VNPU_KV_BYTES(m->kv_type, m->head_dim);
 	uint64_t k_row_bytes = VNPU_KV_BYTES(m->kv_type, m->ldk),
 		 v_row_bytes = VNPU_KV_BYTES(m->kv_type, m->ldv);
 
-	/* Segments vary last, so that a worker's tiles follow each other in the cache. */
-	t->segment = index / (tiles * across);
-	index %= tiles * across;
 	/* A head's last queries, the longest tiles, come first: a region ends with short ones. */
-	t->col = index / tiles * t->cmd->tile_cols;
-	t->cols = min_u64(t->cmd->tile_cols, m->kv_heads - t->col);
+	place_tile(t, index / tiles);
 	t->row = (tiles - 1 - index % tiles) * per_tile;
 	t->rows = min_u64(per_tile, queries - t->row);
 	first = t->row / group;

@@ -22,15 +22,15 @@ struct fw_cmd {
 	uint64_t nr_tiles;
 	/*
 	 * Size of a tile. Matmuls: tile_m, tile_n as limited by the firmware; ATTN: queries of a KV
-	 * head, and KV heads.
+	 * head, and KV heads: those of whole_segments, and of the segments behind them.
 	 */
-	uint32_t tile_rows, tile_cols;
+	uint32_t tile_rows, tile_cols, part_cols;
 	/* QK_I8, ATTN_I8: the command before it, in the same region, is one too; they share a
 	 * set-up. */
 	bool fused;
 	/* ATTN: segments of keys that its tiles divide, or 1, and where in the engine's memory for
 	 * parts their sums are. */
-	uint64_t nr_segments, parts;
+	uint64_t nr_segments, whole_segments, parts;
 	uint64_t busy_ns; /* of all workers; written by the engine if the job is timed */
 	union {
 		struct vnpu_cmd hdr;
@@ -62,6 +62,7 @@ struct fw_region {
 struct fw_prog {
 	/* Of the engine (kernels.h), for the tiles of MATMUL_I8, or 0; kept from job to job. */
 	uint32_t i8_rows, i8_step;
+	unsigned int workers; /* of the engine, or 0: as 1; for the tiles of ATTN */
 	struct fw_cmd *cmds;
 	uint32_t nr_cmds, max_cmds;
 	struct fw_region *regions;

@@ -5,6 +5,7 @@
 #include "fw_tile.h"
 
 #define AS_BYTES (1ull << 32)
+#define MAX_KEYS 20000
 
 /* Accesses announced by the last tile; nothing is computed. */
 struct recorder {
@@ -33,13 +34,13 @@ struct space {
 	struct fw_exec_job job;
 };
 
+/* @engine: what the tiles are to suit. */
 static void space_decode(struct space *s, struct job_builder *b, uint64_t as_bytes,
-			 uint32_t i8_rows, uint32_t i8_step)
+			 struct fw_prog engine)
 {
 	char why[256];
 
-	*s = (struct space){ .ops.guard = record,
-			     .prog = { .i8_rows = i8_rows, .i8_step = i8_step } };
+	*s = (struct space){ .ops.guard = record, .prog = engine };
 	s->as.base = s->page;
 	s->as.size = as_bytes;
 	if (fw_prog_decode(&s->prog, b->stream, b->stream_bytes, b->table, b->table_bytes, as_bytes,
@@ -97,7 +98,8 @@ static void prefetched_weights_are_those_that_the_tile_reads(void **state)
 		job_slot(&b, 4096, AS_BYTES - 4096, VNPU_SLOT_READ | VNPU_SLOT_WRITE);
 		add_matmul(&b, ops[round % 3]);
 		job_end(&b);
-		space_decode(&s, &b, AS_BYTES, any(0, 132), any(1, 8));
+		space_decode(&s, &b, AS_BYTES,
+			     (struct fw_prog){ .i8_rows = any(0, 132), .i8_step = any(1, 8) });
 		cmd = &s.prog.cmds[0];
 		for (uint64_t tile = 0; tile < cmd->nr_tiles; tile++) {
 			bool found = false;
@@ -127,7 +129,7 @@ static void commands_without_weights_have_nothing_to_prefetch(void **state)
 	struct space s;
 
 	all_ops_make(&b, f, 1);
-	space_decode(&s, &b, 1ull << FAKE_VA_BITS, 0, 0);
+	space_decode(&s, &b, 1ull << FAKE_VA_BITS, (struct fw_prog){ 0 });
 	for (uint32_t i = 0; i < s.prog.nr_cmds; i++) {
 		uint16_t op = s.prog.cmds[i].u.hdr.op;
 
@@ -161,7 +163,8 @@ static void tiles_cover_a_matmul_once_in_sizes_that_suit_the_engine(void **state
 		job_slot(&b, 4096, AS_BYTES - 4096, VNPU_SLOT_READ | VNPU_SLOT_WRITE);
 		add_matmul(&b, VNPU_OP_MATMUL_I8);
 		job_end(&b);
-		space_decode(&s, &b, AS_BYTES, likes, step);
+		space_decode(&s, &b, AS_BYTES,
+			     (struct fw_prog){ .i8_rows = likes, .i8_step = step });
 		cmd = &s.prog.cmds[0];
 		m = &cmd->u.matmul_i8;
 		stride = m->n * 4ull;
@@ -194,10 +197,99 @@ static void tiles_cover_a_matmul_once_in_sizes_that_suit_the_engine(void **state
 	}
 }
 
+/* Heads of a few rows, and a window or none. */
+static struct vnpu_cmd_attn_mask any_attention(void)
+{
+	uint32_t group = any(1, 4), kv_heads = any(1, 20), dim = 32 * any(1, 4), rows = any(1, 3);
+	struct vnpu_cmd_attn_mask c = {
+		.attn = {
+			.q = ref_to(0, 0),
+			.k = ref_to(0, 8 << 20),
+			.v = ref_to(0, 256 << 20),
+			.y = ref_to(0, 4 << 20),
+			.rows = rows,
+			.heads = group * kv_heads,
+			.kv_heads = kv_heads,
+			.head_dim = dim,
+			.ctx_rows = MAX_KEYS,
+			.ldq = group * kv_heads * dim,
+			.ldk = kv_heads * dim,
+			.ldv = kv_heads * dim,
+			.ldy = group * kv_heads * dim,
+			.kv_type = VNPU_KV_F16,
+			.scale = 1,
+		},
+		.mask = { .slot = VNPU_SLOT_NONE },
+		.window = rng_below(2) ? any(1, MAX_KEYS) : 0,
+	};
+
+	return c;
+}
+
+/* The first key of any row; tiles begin at whole blocks. */
+static uint64_t oldest_key(const struct vnpu_cmd_attn_mask *c, uint64_t pos)
+{
+	uint64_t keys = c->window && pos + 1 > c->window ? pos + 1 - c->window : 0;
+
+	return keys / FW_ATTN_BLOCK * FW_ATTN_BLOCK;
+}
+
+static void tiles_of_decoding_cover_its_keys_and_heads_once(void **state)
+{
+	const struct fw_kernels *k = fw_kernels_get(FW_ISA_AUTO);
+	static uint8_t covered[MAX_KEYS][20];
+	uint32_t whole = 0, shared = 0;
+	struct job_builder b;
+	struct fw_fault fault;
+	struct space s;
+
+	for (int round = 0; round < 200; round++) {
+		struct vnpu_cmd_attn_mask c = any_attention();
+		uint64_t pos = rng_below(MAX_KEYS - c.attn.rows + 1), oldest = oldest_key(&c, pos);
+		uint64_t head_bytes = c.attn.head_dim * 2, row_bytes = head_bytes * c.attn.kv_heads;
+		uint32_t workers = any(0, 20);
+		const struct fw_cmd *cmd;
+
+		job_begin(&b);
+		job_slot(&b, 4096, AS_BYTES - 4096, VNPU_SLOT_READ | VNPU_SLOT_WRITE);
+		c.attn.pos_param = job_param(&b, pos);
+		job_cmd(&b, VNPU_OP_ATTN_MASK, &c, sizeof(c));
+		job_end(&b);
+		space_decode(&s, &b, AS_BYTES, (struct fw_prog){ .workers = workers });
+		cmd = &s.prog.cmds[0];
+		memset(covered, 0, sizeof(covered));
+		for (uint64_t tile = 0; tile < cmd->nr_tiles; tile++) {
+			const struct fw_access *read = &s.recorder.acc[1];
+			uint64_t row, head, heads, rows;
+
+			assert_int_equal(fw_tile_run(k, &s.job, cmd, tile, NULL, &fault), 0);
+			assert_int_equal(read[1].va - read->va, cmd->va[2] - cmd->va[1]);
+			assert_int_equal(read[1].size, read->size);
+			row = (read->va - cmd->va[1]) / row_bytes;
+			head = (read->va - cmd->va[1]) % row_bytes / head_bytes;
+			rows = (read->size - 1) / row_bytes + 1;
+			heads = (read->size - (rows - 1) * row_bytes) / head_bytes;
+			assert_true(row >= oldest && row + rows <= pos + c.attn.rows);
+			assert_true(head + heads <= c.attn.kv_heads);
+			for (uint64_t r = row; r < row + rows; r++)
+				for (uint64_t h = head; h < head + heads; h++)
+					covered[r][h]++;
+			*(heads == c.attn.kv_heads ? &whole : &shared) += 1;
+		}
+		for (uint64_t r = oldest; r < pos + c.attn.rows; r++)
+			for (uint64_t h = 0; h < c.attn.kv_heads; h++)
+				assert_int_equal(covered[r][h], 1);
+		fw_prog_free(&s.prog);
+	}
+	/* Both kinds of tiles were there. */
+	assert_true(whole > 100 && shared > 100);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(tiles_cover_a_matmul_once_in_sizes_that_suit_the_engine),
+		cmocka_unit_test(tiles_of_decoding_cover_its_keys_and_heads_once),
 		cmocka_unit_test(prefetched_weights_are_those_that_the_tile_reads),
 		cmocka_unit_test(commands_without_weights_have_nothing_to_prefetch),
 	};
