@@ -93,15 +93,10 @@ INLINE void ask_between(vf *v, const uint8_t *p)
 }
 
 /* Asks for the next @lines. */
-INLINE void attn_ask(struct attn_ahead *a, const uint32_t lines)
+INLINE void attn_ask(struct attn_ahead *a, uint32_t lines)
 {
-	const uint32_t unit = attn_unit(lines);
-	const uint8_t *next[16];
-
-	attn_take_lines(a, lines, next, a->at);
-#pragma GCC unroll 16
-	for (uint32_t i = 0; i < lines; i++)
-		__builtin_prefetch(next[i / unit] + i % unit * 64, 0, 2);
+	for (; lines; lines--)
+		__builtin_prefetch(attn_take(a, 64, a->at), 0, 2);
 }
 
 /* Lines of a cache of @type that LANES x @vecs values take, rounded up. */

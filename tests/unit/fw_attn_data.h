@@ -244,7 +244,8 @@ static UNUSED void attn_random(struct attn *x, uint32_t type, uint32_t keys)
 	uint32_t dim = type == VNPU_KV_Q8_0 ? attn_q8_dims[rng_below(6)] : attn_dims[rng_below(10)];
 	uint32_t group = 1 + rng_below(8), most = fw_attn_queries(dim) / group;
 	uint32_t rows = rng_below(2) ? 1 + rng_below(most) : 1 + rng_below(most < 3 ? most : 3);
-	uint32_t heads = 1 + rng_below(most / rows < 4 ? most / rows : 4);
+	uint32_t many = rows * group <= 8 ? 16 : 4;
+	uint32_t heads = 1 + rng_below(most / rows < many ? most / rows : many);
 	uint64_t pos = rng_below(4) ? rng_below(keys - rows)
 				    : (uint64_t)keys / 64 * 64 - 64 * rng_below(2) - rows;
 

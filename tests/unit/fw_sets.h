@@ -13,6 +13,13 @@
 /* The bounds of docs/isa.md; U is half a unit in the last place of 1. */
 #define U (0x1p-24)
 
+/* Rounds of random data, fewer where each takes many times as long. */
+#ifdef __SANITIZE_ADDRESS__
+#define ROUNDS(n) (((n) + 3) / 4)
+#else
+#define ROUNDS(n) (n)
+#endif
+
 static const struct fw_kernels *sets[FW_ISA_NEON_I8MM];
 static unsigned int nr_sets;
 

@@ -142,7 +142,7 @@ static void attention_keeps_its_bound_on_every_isa(void **state)
 	int round;
 
 	rng_seed(__func__);
-	for (round = 0; round < 90; round++) {
+	for (round = 0; round < ROUNDS(90); round++) {
 		type = round % 3;
 		attn_random(&x, type, 200);
 		y = need(attn_results(&x) * 4);
@@ -178,7 +178,7 @@ static void attention_over_segments_has_the_same_bits_from_parts(void **state)
 	int round;
 
 	rng_seed(__func__);
-	for (round = 0; round < 24; round++) {
+	for (round = 0; round < ROUNDS(24); round++) {
 		attn_random(&x, round % 3, FW_ATTN_SEGMENT * (1 + rng_below(4)) + 200);
 		y = need(attn_results(&x) * 4);
 		ref = need(attn_results(&x) * 4);
@@ -209,7 +209,7 @@ static void attention_of_a_query_does_not_depend_on_its_neighbours(void **state)
 	int round;
 
 	rng_seed(__func__);
-	for (round = 0; round < 60; round++) {
+	for (round = 0; round < ROUNDS(60); round++) {
 		attn_random(&x, round % 3, 200);
 		n = attn_results(&x);
 		y = need(n * 4);

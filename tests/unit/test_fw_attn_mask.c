@@ -62,7 +62,7 @@ static void masked_attention_keeps_its_bound_on_every_isa(void **state)
 	float *ref;
 
 	rng_seed(__func__);
-	for (uint32_t round = 0; round < 36; round++) {
+	for (uint32_t round = 0; round < ROUNDS(36); round++) {
 		mask_random(&x, round, 200);
 		ref = need(attn_results(&x) * 4);
 		attn_same_everywhere(&x, ref, "attn with a mask");
@@ -80,7 +80,7 @@ static void a_mask_and_a_window_of_all_keys_give_the_bits_without_them(void **st
 	struct attn x;
 
 	rng_seed(__func__);
-	for (uint32_t round = 0; round < 30; round++) {
+	for (uint32_t round = 0; round < ROUNDS(30); round++) {
 		mask_random(&x, round, 1200);
 		y = need(attn_results(&x) * 4);
 		plain = need(attn_results(&x) * 4);
@@ -134,7 +134,7 @@ static void a_row_has_the_bits_of_a_cache_without_the_others(void **state)
 	float *y, *one;
 
 	rng_seed(__func__);
-	for (uint32_t round = 0; round < 18; round++) {
+	for (uint32_t round = 0; round < ROUNDS(18); round++) {
 		mask_random(&x, round, 1200);
 		y = need(attn_results(&x) * 4);
 		one = need(x.t.ldy * 4);
@@ -175,7 +175,7 @@ static void keys_that_a_row_does_not_attend_to_have_no_influence(void **state)
 	uint64_t key;
 
 	rng_seed(__func__);
-	for (uint32_t round = 0; round < 30; round++) {
+	for (uint32_t round = 0; round < ROUNDS(30); round++) {
 		mask_random(&x, round, 700);
 		cols = x.t.heads * x.t.group * x.t.head_dim;
 		key = round % 2 ? x.t.pos + rng_below(x.rows) : rng_below((uint32_t)x.keys);
