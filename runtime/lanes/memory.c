@@ -49,6 +49,7 @@ static int alloc_kv(struct lane_memory *m, unsigned int kv_rows)
 {
 	const struct llm_model *model = &m->loaded->model;
 	size_t bytes;
+	int err;
 
 	m->kv_rows = kv_rows;
 	m->kv_row_bytes = VNPU_KV_BYTES(llm_kv_type(m->loaded->kv), model->kv_dim);
@@ -57,7 +58,21 @@ static int alloc_kv(struct lane_memory *m, unsigned int kv_rows)
 		return llm_fail(-ENOMEM,
 				"a KV cache for %u tokens in %u layers: its size overflows",
 				kv_rows, model->n_layer);
-	return llm_memory_alloc(m->loaded, &m->kv, bytes, "a KV cache");
+	err = llm_memory_alloc(m->loaded, &m->kv, bytes, "a KV cache");
+	if (!err && cache_pages_init(&m->kv_pages, m->kv.data, bytes))
+		err = llm_fail(-ENOMEM, "no memory for a list of a KV cache's pages");
+	return err;
+}
+
+void lane_memory_filled(struct lane_memory *m, unsigned int rows)
+{
+	const struct cache_layout layout = {
+		.areas = 2 * (size_t)m->loaded->model.n_layer,
+		.stride = m->kv_stride,
+		.row_bytes = m->kv_row_bytes,
+	};
+
+	cache_pages_grow(&m->kv_pages, &layout, rows);
 }
 
 static int alloc_work(struct lane_memory *m)
@@ -174,6 +189,7 @@ int lane_memory_want_tree(struct lane_memory *m)
 
 void lane_memory_fini(struct lane_memory *m)
 {
+	cache_pages_fini(&m->kv_pages);
 	llm_memory_free(&m->kv);
 	llm_memory_free(&m->work);
 	llm_memory_free(&m->all_memory);

@@ -11,6 +11,7 @@
 
 #include <stdatomic.h>
 
+#include "cache_pages.h"
 #include "loaded.h"
 
 /* Zeroed memory: a buffer of the NPU if @loaded has one. */
@@ -47,6 +48,7 @@ struct lane_memory {
 	/* [n_layer][K, V][kv_rows][kv_dim] of the engine's type, each K and V 64-byte aligned.
 	 * kv_rows is n_ctx, plus the padding of a last chunk that runs as a whole program. */
 	struct llm_memory kv;
+	struct cache_pages kv_pages;
 	unsigned int n_ctx, kv_rows;
 	size_t kv_stride, kv_row_bytes; /* bytes of a K or V with alignment, and of its rows */
 	struct llm_memory work;
@@ -85,6 +87,8 @@ int lane_memory_init(struct lane_memory *m, const struct llm_loaded *loaded, uns
  */
 uint64_t lane_memory_bytes(const struct lane_memory *m, const struct shape *shape,
 			   unsigned int rows);
+/* The KV cache's first @rows positions have been written. */
+void lane_memory_filled(struct lane_memory *m, unsigned int rows);
 /* Allocates memory for all tokens' logits, once. 0 or -ENOMEM. */
 int lane_memory_want_all(struct lane_memory *m);
 #define LANE_TREE_DEPTHS 0 /* u32[LLM_MAX_TREE] */
