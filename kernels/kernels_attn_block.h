@@ -196,7 +196,7 @@ static struct attn_values attn_values(struct attn_work *w, struct attn_source v,
 			memset(y + t->head_dim, 0, (w->wide - t->head_dim) * sizeof(float));
 	}
 	return (struct attn_values){ (const uint8_t *)w->block, w->wide * sizeof(float),
-				     VNPU_KV_F32, &w->no_ahead };
+				     ATTN_WIDENED, &w->no_ahead };
 }
 
 INLINE void attn_weigh_rows(uint32_t rows, float *sums, size_t wide, const float *scale,
@@ -211,7 +211,10 @@ INLINE void attn_weigh_rows(uint32_t rows, float *sums, size_t wide, const float
 static void attn_weigh(uint32_t rows, float *sums, size_t wide, const float *scale, const float *p,
 		       uint32_t n, const struct attn_values *v, uint32_t d, uint32_t end)
 {
-	ATTN_TYPED(v->type, attn_weigh_rows, rows, sums, wide, scale, p, n, v, d, end)
+	if (v->type == ATTN_WIDENED)
+		attn_weigh_rows(rows, sums, wide, scale, p, n, v, d, end, ATTN_WIDENED);
+	else
+		ATTN_TYPED(v->type, attn_weigh_rows, rows, sums, wide, scale, p, n, v, d, end)
 }
 
 /* Adds those of keys @begin to @stop of the block to a query's sums, unless there are none. */

@@ -65,11 +65,12 @@ INLINE uint32_t attn_unit(uint32_t lines)
 INLINE void attn_take_lines(struct attn_ahead *a, const uint32_t lines, const uint8_t **next,
 			    const void *instead)
 {
-	const uint32_t unit = attn_unit(lines);
+	const uint32_t unit = attn_unit(lines), n = lines / unit;
 	const bool one = a->left >= lines * 64;
+	uint32_t i;
 
 #pragma GCC unroll 8
-	for (uint32_t i = 0; i < lines / unit; i++)
+	for (i = 0; i < n; i++)
 		next[i] = one ? a->at + i * unit * 64 : attn_take(a, unit * 64, instead);
 	if (one) {
 		a->at += lines * 64;
@@ -285,11 +286,14 @@ INLINE void attn_dot(const uint32_t rows, float *s, const float *const *q, const
 
 /* ---- values ---------------------------------------------------------------------------------- */
 
-/* What a weighted sum adds: rows of numbers of @type in the cache, or widened in scratch. */
+/* The type of floats in scratch: while they are read, nothing is asked for. */
+#define ATTN_WIDENED (VNPU_KV_Q8_0 + 1)
+
+/* What a weighted sum adds: rows of numbers in the cache, or widened in scratch. */
 struct attn_values {
 	const uint8_t *rows;
 	size_t row_bytes;
-	uint32_t type;
+	uint32_t type; /* enum vnpu_kv_type, or ATTN_WIDENED */
 	struct attn_ahead *ahead;
 };
 
@@ -299,11 +303,13 @@ struct attn_values {
  */
 INLINE void attn_sum(const uint32_t rows, const uint32_t vecs, float *sums, size_t wide,
 		     const float *scale, const float *p, uint32_t n, const struct attn_values *v,
-		     uint32_t d, const uint32_t type)
+		     uint32_t d, const uint32_t values_type)
 {
+	const uint32_t type = values_type == ATTN_WIDENED ? VNPU_KV_F32 : values_type;
 	const uint8_t *row = v->rows + VNPU_KV_BYTES(type, d / 32 * 32) +
 			     VNPU_KV_BYTES(type, 32) / 32 * (d % 32);
-	const uint32_t lines = ATTN_LINES(type, vecs), apart = rows * vecs / lines;
+	const uint32_t lines = values_type == ATTN_WIDENED ? 0 : ATTN_LINES(type, vecs);
+	const uint32_t apart = lines ? rows * vecs / lines : 1;
 	const size_t row_bytes = v->row_bytes;
 	vf acc[ATTN_FEW][8], val[8], x;
 	/* The lines of all rows, or each row's are taken when it is there. */
@@ -318,7 +324,7 @@ INLINE void attn_sum(const uint32_t rows, const uint32_t vecs, float *sums, size
 		for (k = 0; k < vecs; k++)
 			acc[i][k] = load(sums + i * wide + d + k * LANES) * scale[i];
 	for (j = 0; j < n; j++, row += row_bytes, next += lines * 64) {
-		if (!together)
+		if (lines && !together)
 			next = attn_take(v->ahead, lines * 64, row);
 #pragma GCC unroll 8
 		for (k = 0; k < vecs; k++)
@@ -339,7 +345,7 @@ INLINE void attn_sum(const uint32_t rows, const uint32_t vecs, float *sums, size
 #pragma GCC unroll 8
 		for (k = 0; k < vecs; k++)
 			store(sums + i * wide + d + k * LANES, acc[i][k]);
-	if (together) {
+	if (lines && together) {
 		v->ahead->at += ahead;
 		v->ahead->left -= ahead;
 	}

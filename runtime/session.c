@@ -357,8 +357,7 @@ int session_run(struct llm_session *s, struct pass *pass)
 	if (err)
 		return err;
 	s->n_past += pass->n;
-	if (!s->engine->dry_run)
-		lane_memory_filled(&s->memory, s->n_past);
+	lane_memory_filled(&s->memory, s->n_past);
 	s->has_logits = !s->engine->dry_run;
 	return 0;
 }

@@ -66,12 +66,13 @@ static int alloc_kv(struct lane_memory *m, unsigned int kv_rows)
 
 void lane_memory_filled(struct lane_memory *m, unsigned int rows)
 {
-	const struct cache_layout layout = {
-		.areas = 2 * (size_t)m->loaded->model.n_layer,
-		.stride = m->kv_stride,
-		.row_bytes = m->kv_row_bytes,
-	};
+	struct cache_layout layout;
 
+	if (!m->kv.data)
+		return;
+	layout = (struct cache_layout){ .areas = 2 * (size_t)m->loaded->model.n_layer,
+					.stride = m->kv_stride,
+					.row_bytes = m->kv_row_bytes };
 	cache_pages_grow(&m->kv_pages, &layout, rows);
 }
 

@@ -87,7 +87,7 @@ int lane_memory_init(struct lane_memory *m, const struct llm_loaded *loaded, uns
  */
 uint64_t lane_memory_bytes(const struct lane_memory *m, const struct shape *shape,
 			   unsigned int rows);
-/* The KV cache's first @rows positions have been written. */
+/* The KV cache's first @rows positions have been written. Nothing to do in a dry run. */
 void lane_memory_filled(struct lane_memory *m, unsigned int rows);
 /* Allocates memory for all tokens' logits, once. 0 or -ENOMEM. */
 int lane_memory_want_all(struct lane_memory *m);
