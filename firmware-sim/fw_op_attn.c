@@ -85,8 +85,8 @@ static uint64_t part_tiles(const struct fw_cmd *c)
 	return (c->nr_segments - c->whole_segments) * div_up(c->u.attn.kv_heads, c->part_cols);
 }
 
-/* Divides the KV heads, of which a tile has room for @most, among tiles of segments, of which @full
- * have keys only that are attended to. */
+/* Divides the KV heads among the tiles of each segment. A tile has room for @most heads; @full
+ * segments have all their keys. */
 static void cut_heads(struct fw_cmd *c, uint64_t most, uint64_t full, uint64_t workers)
 {
 	uint64_t heads = c->u.attn.kv_heads, left;

@@ -28,8 +28,8 @@ struct fw_cmd {
 	/* QK_I8, ATTN_I8: the command before it, in the same region, is one too; they share a
 	 * set-up. */
 	bool fused;
-	/* ATTN: segments of keys that its tiles divide, or 1, and where in the engine's memory for
-	 * parts their sums are. */
+	/* ATTN: segments of keys that its tiles divide, or 1; how many of them, the first ones, are
+	 * read in whole rows; and where in the engine's memory for parts their sums are. */
 	uint64_t nr_segments, whole_segments, parts;
 	uint64_t busy_ns; /* of all workers; written by the engine if the job is timed */
 	union {
