@@ -40,3 +40,23 @@ compiles "$@" <<'C'
 #include <drm/drm_drv.h>
 const struct drm_driver d = { .date = "x" };
 C
+
+# Called without a declaration, a function would be taken; its address would not.
+name=DRM_GEM_HUGE_MNT
+compiles "$@" <<'C'
+#include <drm/drm_gem.h>
+int (*f)(struct drm_device *, const char *) = drm_gem_huge_mnt_create;
+C
+
+name=DRM_GEM_GET_UNMAPPED_AREA
+compiles "$@" <<'C'
+#include <drm/drm_gem.h>
+void *f(void) { return drm_gem_get_unmapped_area; }
+C
+
+name=PFN_T
+compiles "$@" <<'C'
+#include <linux/mm.h>
+#include <linux/pfn_t.h>
+pfn_t f(unsigned long pfn) { return __pfn_to_pfn_t(pfn, 0); }
+C

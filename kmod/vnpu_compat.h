@@ -7,9 +7,13 @@
 #define VNPU_COMPAT_H
 
 #include <linux/err.h>
+#include <linux/mm.h>
 
 #include "vnpu_conf.h"
 
+#ifdef HAVE_PFN_T
+#include <linux/pfn_t.h>
+#endif
 #ifdef HAVE_FAUX_DEVICE
 #include <linux/device/faux.h>
 #else
@@ -46,5 +50,17 @@ static inline void vnpu_compat_parent_destroy(struct device *dev)
 	platform_device_unregister(to_platform_device(dev));
 #endif
 }
+
+#ifdef CONFIG_TRANSPARENT_HUGEPAGE
+static inline vm_fault_t vnpu_compat_insert_pfn_pmd(struct vm_fault *vmf, unsigned long pfn,
+						    bool write)
+{
+#ifdef HAVE_PFN_T
+	return vmf_insert_pfn_pmd(vmf, __pfn_to_pfn_t(pfn, PFN_DEV), write);
+#else
+	return vmf_insert_pfn_pmd(vmf, pfn, write);
+#endif
+}
+#endif
 
 #endif /* VNPU_COMPAT_H */

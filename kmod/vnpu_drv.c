@@ -183,6 +183,9 @@ static const struct file_operations vnpu_fops = {
 	.read = drm_read,
 	.llseek = noop_llseek,
 	.mmap = vnpu_mmap,
+#ifdef HAVE_DRM_GEM_GET_UNMAPPED_AREA
+	.get_unmapped_area = drm_gem_get_unmapped_area,
+#endif
 	.show_fdinfo = drm_show_fdinfo,
 	.fop_flags = FOP_UNSIGNED_OFFSET,
 };
@@ -254,6 +257,9 @@ static int vnpu_device_init(struct vnpu_device *vdev)
 	vdev->hwqs = kvcalloc(vdev->nr_queues, sizeof(*vdev->hwqs), GFP_KERNEL_ACCOUNT);
 	if (!vdev->ctxs || !vdev->hwqs)
 		return -ENOMEM;
+	ret = vnpu_gem_init(vdev);
+	if (ret)
+		return ret;
 	return vnpu_fw_alloc(vdev);
 }
 

@@ -104,6 +104,7 @@ struct vnpu_device {
 	struct list_head users; /* vnpu_user.node */
 	u64 mem_bytes;
 	struct delayed_work reset_work; /* see vnpu_reset.c */
+	struct vfsmount *huge_mnt; /* of large buffers, where DRM has none; NULL: small pages */
 
 	/* The firmware fd's file up to the first aperture; from vmalloc_user(). */
 	void *shared;

@@ -116,18 +116,11 @@ static int vnpu_fw_mmap(struct file *file, struct vm_area_struct *vma)
 	struct vnpu_device *vdev = session->vdev;
 	u64 offset = (u64)vma->vm_pgoff << PAGE_SHIFT;
 	bool writable = offset >= vdev->shared_writable;
-	int ret;
 
 	if (!(vma->vm_flags & VM_SHARED) || (vma->vm_flags & VM_EXEC))
 		return -EINVAL;
-	if (vma->vm_pgoff >> (vdev->va_bits - PAGE_SHIFT)) {
-		/* Contexts belong to the session that they were created in. */
-		if (!vnpu_fw_fault_begin(file))
-			return -ENODEV;
-		ret = vnpu_vm_mmap(vdev, vma);
-		vnpu_fw_fault_end(file);
-		return ret;
-	}
+	if (vma->vm_pgoff >> (vdev->va_bits - PAGE_SHIFT))
+		return vnpu_vm_mmap(vdev, vma);
 	if (offset + (vma->vm_end - vma->vm_start) > vdev->shared_size)
 		return -EINVAL;
 	if (!writable && (vma->vm_flags & VM_WRITE))
@@ -536,6 +529,7 @@ static int vnpu_fw_release(struct inode *inode, struct file *file)
 static const struct file_operations vnpu_fw_fops = {
 	.owner = THIS_MODULE,
 	.mmap = vnpu_fw_mmap,
+	.get_unmapped_area = thp_get_unmapped_area,
 	.unlocked_ioctl = vnpu_fw_ioctl,
 	.compat_ioctl = compat_ptr_ioctl,
 	.poll = vnpu_fw_poll,

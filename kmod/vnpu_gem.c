@@ -1,9 +1,73 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* Buffers: GEM objects of shared memory, charged to the device's memory limit and to their user. */
+/*
+ * Buffers: GEM objects of shared memory, charged to the device's memory limit and to their user.
+ *
+ * Each device has its own mount of tmpfs, whose files get huge pages where they are large enough
+ * and memory is not in fragments. The system's own mount, which DRM uses otherwise, has none by
+ * default.
+ */
 
+#include <linux/fs.h>
+#include <linux/mount.h>
+#include <linux/pagemap.h>
+#include <linux/shmem_fs.h>
+#include <drm/drm_managed.h>
+
+#include "vnpu_compat.h"
 #include "vnpu_drv.h"
 #include "vnpu_gem.h"
 #include "vnpu_space.h"
+
+#ifdef HAVE_DRM_GEM_HUGE_MNT
+int vnpu_gem_init(struct vnpu_device *vdev)
+{
+	return drm_gem_huge_mnt_create(&vdev->drm, "within_size");
+}
+
+static struct drm_gem_shmem_object *vnpu_gem_shmem_create(struct vnpu_device *vdev, size_t size)
+{
+	return drm_gem_shmem_create(&vdev->drm, size);
+}
+#else
+static void vnpu_gem_fini(struct drm_device *drm, void *unused)
+{
+	kern_unmount(to_vnpu_device(drm)->huge_mnt);
+}
+
+int vnpu_gem_init(struct vnpu_device *vdev)
+{
+	struct file_system_type *type = get_fs_type("tmpfs");
+	char options[] = "huge=within_size";
+	struct vfsmount *mnt;
+
+	if (!type || !has_transparent_hugepage())
+		return 0;
+	mnt = vfs_kern_mount(type, SB_KERNMOUNT, type->name, options);
+	if (IS_ERR(mnt))
+		return PTR_ERR(mnt);
+	vdev->huge_mnt = mnt;
+	return drmm_add_action_or_reset(&vdev->drm, vnpu_gem_fini, NULL);
+}
+
+/* Replaces the file of a buffer, which has no pages yet, by one in the device's mount. */
+static struct drm_gem_shmem_object *vnpu_gem_shmem_create(struct vnpu_device *vdev, size_t size)
+{
+	struct drm_gem_shmem_object *shmem = drm_gem_shmem_create(&vdev->drm, size);
+	struct file *file;
+
+	if (IS_ERR(shmem) || !vdev->huge_mnt || size < PMD_SIZE)
+		return shmem;
+	file = shmem_file_setup_with_mnt(vdev->huge_mnt, "vnpu", size, VM_NORESERVE);
+	if (IS_ERR(file)) {
+		drm_gem_object_put(&shmem->base);
+		return ERR_CAST(file);
+	}
+	mapping_set_gfp_mask(file->f_mapping, mapping_gfp_mask(shmem->base.filp->f_mapping));
+	fput(shmem->base.filp);
+	shmem->base.filp = file;
+	return shmem;
+}
+#endif
 
 /* Size limit of a buffer: what can be bound, and what the host can hold. */
 u64 vnpu_gem_max_size(const struct vnpu_device *vdev)
@@ -79,7 +143,7 @@ int vnpu_ioctl_bo_create(struct drm_device *drm, void *data, struct drm_file *fi
 	if (ret)
 		return ret;
 
-	shmem = drm_gem_shmem_create(drm, size);
+	shmem = vnpu_gem_shmem_create(vdev, size);
 	if (IS_ERR(shmem)) {
 		vnpu_user_uncharge(user, VNPU_USER_MEM, size);
 		/* tmpfs's error for a failed allocation; to clients it means the device's limit. */

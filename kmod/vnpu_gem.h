@@ -25,6 +25,7 @@ static inline bool vnpu_gem_resident(struct drm_gem_object *obj)
 	return READ_ONCE(to_vnpu_bo(obj)->base.pages);
 }
 
+int vnpu_gem_init(struct vnpu_device *vdev);
 u64 vnpu_gem_max_size(const struct vnpu_device *vdev);
 struct drm_gem_object *vnpu_gem_create_object(struct drm_device *drm, size_t size);
 
