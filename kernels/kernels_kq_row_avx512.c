@@ -12,10 +12,11 @@
 
 /*
  * Reads part @part of @parts of a block in order, some lines before their use; the first part reads
- * the tables before the numbers too. Plain reads in order are what the processor's own prefetchers
- * follow: a core of Zen 4 read Q4_K at 22 GB/s with kq_ahead(), and reads it at 30; with neither it
- * was 13. Five lines before are as good as twelve for most types; with twelve, numbers of 5 bits
- * are read at 30 GB/s and not at 23, but those of 6 bits at 20 and not at 26.
+ * the tables before the numbers too. Plain reads in order are what the prefetchers of Zen 4 follow:
+ * a core read Q4_K at 22 GB/s with kq_ahead(), and reads it at 30; with neither it was 13. Five
+ * lines before are as good as twelve for most types; with twelve, numbers of 5 bits are read at 30
+ * GB/s and not at 23, but those of 6 bits at 20 and not at 26. Zen 5 needs kq_ahead(): two threads
+ * read Q4_K at 50 GB/s with it and at 42 like this, Q6_K at 53 and at 39.
  */
 KQ_INLINE void row_touch(const struct kq_block *b, const struct vnpu_kq_form f, uint32_t part,
 			 const uint32_t parts)
@@ -52,11 +53,13 @@ KQ_INLINE void row_fetch(const struct kq_block *b, const struct vnpu_kq_form f, 
 {
 	if (!amd)
 		row_ahead(b, f, part, parts);
-	/* These take as long to compute as to read: then waiting for reads costs more. */
-	else if (f.bits < 4)
-		kq_ahead(b, f, part, parts);
 	/* Small blocks of one plane are used in order anyway. */
-	else if (f.block > 32 || f.bits & (f.bits - 1))
+	else if (f.block == 32 && !(f.bits & (f.bits - 1)))
+		return;
+	/* Up to three bits take as long to compute as to read: waiting for reads costs more. */
+	else if (f.bits < 4 || !stream_in_order())
+		kq_ahead(b, f, part, parts);
+	else
 		row_touch(b, f, part, parts);
 }
 
