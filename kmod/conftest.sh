@@ -41,7 +41,7 @@ compiles "$@" <<'C'
 const struct drm_driver d = { .date = "x" };
 C
 
-# Called without a declaration, a function would be taken; its address would not.
+# The address of a function compiles only if it is declared; a call might without.
 name=DRM_GEM_HUGE_MNT
 compiles "$@" <<'C'
 #include <drm/drm_gem.h>
