@@ -343,6 +343,7 @@ int session_pass(struct llm_session *s, struct pass *pass)
 	s->has_logits = false;
 	s->tree.n = 0;
 	llm_engine_busy(s->engine);
+	lane_memory_want_rows(&s->memory, s->n_past + pass->n);
 	err = pass_run(&s->runner, pass);
 	llm_engine_idle(s->engine);
 	if (!err)
@@ -357,7 +358,6 @@ int session_run(struct llm_session *s, struct pass *pass)
 	if (err)
 		return err;
 	s->n_past += pass->n;
-	lane_memory_filled(&s->memory, s->n_past);
 	s->has_logits = !s->engine->dry_run;
 	return 0;
 }

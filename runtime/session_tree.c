@@ -108,7 +108,6 @@ int llm_tree_keep(struct llm_session *session, const uint8_t *path, unsigned int
 	}
 	session->tree.n = 0;
 	session->n_past += n;
-	lane_memory_filled(&session->memory, session->n_past);
 	session->stats.tree.kept += n;
 	session->stats.tree.keep_ns += llm_session_now_ns(session) - from_ns;
 	return 0;

@@ -7,10 +7,8 @@
 #include <sys/mman.h>
 
 #define HUGE ((size_t)2 << 20)
-/* Written bytes that make a huge page worth the rest of it. */
-#define ENOUGH (HUGE / 4 * 3)
 /* Rows between two looks at all pages. */
-#define STEP_ROWS 256
+#define STEP_ROWS 64
 
 #ifndef MADV_COLLAPSE
 #define MADV_COLLAPSE 25 /* Linux 6.1 */
@@ -34,20 +32,16 @@ void cache_pages_fini(struct cache_pages *p)
 	*p = (struct cache_pages){ 0 };
 }
 
-/* Bytes of huge page @page that @rows rows of each area have. */
-static size_t written(const struct cache_pages *p, const struct cache_layout *l, size_t page,
-		      unsigned int rows)
+/* Whether the first @rows rows of an area begin in or reach into huge page @page. */
+static bool is_reached(const struct cache_pages *p, const struct cache_layout *l, size_t page,
+		       unsigned int rows)
 {
-	size_t begin = p->off + page * HUGE, end = begin + HUGE, sum = 0, from, to;
+	size_t begin = p->off + page * HUGE, end = begin + HUGE;
 
-	for (size_t i = begin / l->stride; i < l->areas && i * l->stride < end; i++) {
-		from = i * l->stride;
-		to = from + rows * l->row_bytes;
-		from = from > begin ? from : begin;
-		to = to < end ? to : end;
-		sum += to > from ? to - from : 0;
-	}
-	return sum;
+	for (size_t i = begin / l->stride; i < l->areas && i * l->stride < end; i++)
+		if (i * l->stride + rows * l->row_bytes > begin)
+			return true;
+	return false;
 }
 
 /* False if the kernel never does this to such memory. */
@@ -60,11 +54,11 @@ static bool collapse(uint8_t *page)
 
 void cache_pages_grow(struct cache_pages *p, const struct cache_layout *l, unsigned int rows)
 {
-	if (!p->nr || rows < p->rows + STEP_ROWS)
+	if (!p->nr || rows <= p->rows)
 		return;
-	p->rows = rows;
+	p->rows = (rows + STEP_ROWS - 1) / STEP_ROWS * STEP_ROWS;
 	for (size_t i = 0; i < p->nr; i++) {
-		if (p->done[i] || written(p, l, i, rows) < ENOUGH)
+		if (p->done[i] || !is_reached(p, l, i, p->rows))
 			continue;
 		p->done[i] = 1;
 		if (!collapse(p->data + i * HUGE)) {

@@ -64,7 +64,7 @@ static int alloc_kv(struct lane_memory *m, unsigned int kv_rows)
 	return err;
 }
 
-void lane_memory_filled(struct lane_memory *m, unsigned int rows)
+void lane_memory_want_rows(struct lane_memory *m, unsigned int rows)
 {
 	struct cache_layout layout;
 

@@ -87,8 +87,8 @@ int lane_memory_init(struct lane_memory *m, const struct llm_loaded *loaded, uns
  */
 uint64_t lane_memory_bytes(const struct lane_memory *m, const struct shape *shape,
 			   unsigned int rows);
-/* The KV cache's first @rows positions have been written. Nothing to do in a dry run. */
-void lane_memory_filled(struct lane_memory *m, unsigned int rows);
+/* A pass will write up to position @rows of the KV cache. Nothing to do in a dry run. */
+void lane_memory_want_rows(struct lane_memory *m, unsigned int rows);
 /* Allocates memory for all tokens' logits, once. 0 or -ENOMEM. */
 int lane_memory_want_all(struct lane_memory *m);
 #define LANE_TREE_DEPTHS 0 /* u32[LLM_MAX_TREE] */

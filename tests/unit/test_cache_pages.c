@@ -16,7 +16,7 @@
 #define HUGE (2ul << 20)
 #define AREAS 3
 #define ROW_BYTES 1024ul
-#define STRIDE (3 * HUGE / 2)
+#define STRIDE (5 * HUGE / 2)
 #define BYTES (AREAS * STRIDE + HUGE)
 
 /* A mapping whose first huge page begins a page behind its start. */
@@ -76,16 +76,15 @@ static void check_rows(const uint8_t *cache, unsigned int rows)
 }
 
 /*
- * Areas are 3 MiB, the first huge page begins at 4 KiB. Pages 0 and 3 are one area's each, three
- * quarters of which are written by row 1540; pages 1 and 2 are parts of two, written by row 2560.
- * Pages are looked at again after 256 rows.
+ * Areas are 5 MiB, the first huge page begins at 4 KiB. Pages 0, 2, 4 and 5 have one of an area's
+ * first rows. Page 3 begins with row 1028 of area 1, pages 1 and 6 with row 2052 of areas 0 and 2.
+ * Pages are prepared for a multiple of 64 rows.
  */
-static void pages_become_huge_when_most_of_them_is_written(void **state)
+static void pages_are_huge_before_their_first_row_is_written(void **state)
 {
 	static const struct {
 		unsigned int rows, pages;
-	} steps[] = { { 256, 0 },  { 1539, 0 }, { 1794, 0 }, { 1795, 2 },
-		      { 2559, 2 }, { 2814, 2 }, { 2815, 4 }, { 3072, 4 } };
+	} steps[] = { { 4, 4 }, { 1024, 4 }, { 1025, 5 }, { 2048, 5 }, { 2049, 7 }, { 5120, 7 } };
 	const struct cache_layout l = { AREAS, STRIDE, ROW_BYTES };
 	uint8_t *cache = map_cache();
 	unsigned int rows = 0;
@@ -95,12 +94,32 @@ static void pages_become_huge_when_most_of_them_is_written(void **state)
 		skip();
 	assert_int_equal(cache_pages_init(&p, cache, AREAS * STRIDE), 0);
 	for (size_t i = 0; i < sizeof(steps) / sizeof(steps[0]); i++) {
+		cache_pages_grow(&p, &l, steps[i].rows);
+		assert_int_equal(huge_kib(cache), steps[i].pages * (HUGE >> 10));
 		write_rows(cache, rows, steps[i].rows);
 		rows = steps[i].rows;
-		cache_pages_grow(&p, &l, rows);
 		check_rows(cache, rows);
 		assert_int_equal(huge_kib(cache), steps[i].pages * (HUGE >> 10));
 	}
+	cache_pages_fini(&p);
+}
+
+/* An earlier look may have come too late, and other rows are needed again after a truncation. */
+static void rows_that_are_written_already_stay(void **state)
+{
+	const struct cache_layout l = { AREAS, STRIDE, ROW_BYTES };
+	uint8_t *cache = map_cache();
+	struct cache_pages p;
+
+	if (!host_collapses())
+		skip();
+	assert_int_equal(cache_pages_init(&p, cache, AREAS * STRIDE), 0);
+	write_rows(cache, 0, 3000);
+	cache_pages_grow(&p, &l, 3000);
+	assert_int_equal(huge_kib(cache), 7 * (HUGE >> 10));
+	check_rows(cache, 3000);
+	cache_pages_grow(&p, &l, 10);
+	check_rows(cache, 3000);
 	cache_pages_fini(&p);
 }
 
@@ -145,7 +164,8 @@ static void memory_without_a_huge_page_or_none_at_all_is_left_alone(void **state
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(pages_become_huge_when_most_of_them_is_written),
+		cmocka_unit_test(pages_are_huge_before_their_first_row_is_written),
+		cmocka_unit_test(rows_that_are_written_already_stay),
 		cmocka_unit_test(memory_that_the_kernel_refuses_stays_as_it_is),
 		cmocka_unit_test(memory_without_a_huge_page_or_none_at_all_is_left_alone),
 	};
