@@ -2,8 +2,9 @@
 /*
  * Workers and regions. The tiles of a region are numbered. Each worker has an equal share of
  * consecutive tiles, so that it reads memory in order, as hardware prefetchers expect; when it has
- * finished its share, it takes tiles from the others' shares. The thread in fw_exec_run() is a
- * worker too, and polls the rings between its tiles.
+ * finished its share, it takes tiles from the others' shares. Of small tiles it takes several at
+ * once, and fewer towards the end of a share, so that nobody waits long for the last ones. The
+ * thread in fw_exec_run() is a worker too, and polls the rings between its tiles.
  *
  * Opening a region increments a generation on which the workers wait: first by polling, then in a
  * futex. A late worker must not touch a region that was closed and refilled. So a worker first
@@ -146,25 +147,6 @@ static void share_tiles(struct fw_exec *ex, unsigned int shares)
 	}
 }
 
-/* Takes the next tile of worker *@from's share, or of another share. False if none is left. */
-static bool take_tile(struct fw_exec *ex, unsigned int *from, uint64_t *tile)
-{
-	unsigned int i;
-
-	for (i = 0; i < ex->nr_shares; i++) {
-		struct worker *w = &ex->workers[*from];
-
-		/* Check first, because each fetch_add increments the number. */
-		if (atomic_load_explicit(&w->next_tile, memory_order_relaxed) < w->end_tile) {
-			*tile = atomic_fetch_add_explicit(&w->next_tile, 1, memory_order_relaxed);
-			if (*tile < w->end_tile)
-				return true;
-		}
-		*from = *from + 1 < ex->nr_shares ? *from + 1 : 0;
-	}
-	return false;
-}
-
 /* Adds the time since *@since_ns, which becomes now, to what workers spent on @cmd. */
 static void charge(struct fw_cmd *cmd, uint64_t *since_ns)
 {
@@ -184,27 +166,70 @@ static struct fw_cmd *find_cmd(struct fw_cmd *first, struct fw_cmd *cmd, uint64_
 	return cmd;
 }
 
+static uint64_t least(uint64_t x, uint64_t y)
+{
+	return x < y ? x : y;
+}
+
+/* Tiles that are run as one. */
+struct tiles {
+	uint64_t next, end; /* in the region */
+	struct fw_cmd *cmd; /* of the next */
+};
+
+/*
+ * Takes the next tiles of worker *@from's share, or of another share: half of what is left there,
+ * but no more than their command's most. False if none is left.
+ */
+static bool take_tiles(struct fw_exec *ex, struct fw_cmd *first, unsigned int *from,
+		       struct tiles *t)
+{
+	for (unsigned int i = 0; i < ex->nr_shares; i++) {
+		struct worker *w = &ex->workers[*from];
+		uint64_t next = atomic_load_explicit(&w->next_tile, memory_order_relaxed), nr;
+
+		/* Check first, because each fetch_add increases the number. */
+		if (next < w->end_tile) {
+			t->cmd = find_cmd(first, t->cmd, next);
+			nr = least((w->end_tile - next) / 2, t->cmd->most);
+			nr = nr ? nr : 1;
+			t->next =
+				atomic_fetch_add_explicit(&w->next_tile, nr, memory_order_relaxed);
+			t->end = least(t->next + nr, w->end_tile);
+			if (t->next < t->end)
+				return true;
+		}
+		*from = *from + 1 < ex->nr_shares ? *from + 1 : 0;
+	}
+	return false;
+}
+
 /* Runs tiles until none is left or the job is stopped. */
 static void work(struct worker *w, bool owner)
 {
 	unsigned int from = (unsigned int)(w - w->ex->workers);
 	struct fw_exec *ex = w->ex;
-	struct fw_cmd *first = ex->job->prog->cmds + ex->region->first_cmd, *cmd = first,
-		      *last = NULL;
+	struct fw_cmd *first = ex->job->prog->cmds + ex->region->first_cmd, *last = NULL;
+	struct tiles t = { .cmd = first };
 	bool timed = ex->job->timed;
-	uint64_t since_ns = timed ? fw_now_ns() : 0, tile;
+	uint64_t since_ns = timed ? fw_now_ns() : 0, nr;
 	struct fw_fault fault;
 	int err;
 
 	while (!atomic_load_explicit(&ex->stop, memory_order_relaxed) &&
-	       take_tile(ex, &from, &tile)) {
-		cmd = find_cmd(first, cmd, tile);
-		if (timed && last && last != cmd)
+	       (t.next < t.end || take_tiles(ex, first, &from, &t))) {
+		/* Another worker may have taken those that were looked at. */
+		t.cmd = find_cmd(first, t.cmd, t.next);
+		nr = least(t.end - t.next, t.cmd->tile0 + t.cmd->nr_tiles - t.next);
+		nr = least(nr, t.cmd->most ? t.cmd->most : 1);
+		if (timed && last && last != t.cmd)
 			charge(last, &since_ns);
-		last = cmd;
-		err = fw_tile_run(ex->kernels, ex->job, cmd, tile - cmd->tile0, w->scratch, &fault);
+		last = t.cmd;
+		err = fw_tile_run(ex->kernels, ex->job, t.cmd, t.next - t.cmd->tile0, nr,
+				  w->scratch, &fault);
+		t.next += nr;
 		if (err)
-			tile_failed(ex, cmd, err, &fault);
+			tile_failed(ex, t.cmd, err, &fault);
 		__atomic_fetch_add(ex->job->progress, 1, __ATOMIC_RELAXED);
 		if (owner)
 			ex->job->poll(ex->job->ud);

@@ -28,6 +28,7 @@ struct fw_tile {
 	uint8_t *base; /* base of the address space */
 	void *scratch; /* FW_SCRATCH_BYTES */
 	uint64_t row, rows, col, cols;
+	uint64_t nr; /* tiles of the command that are run as this one */
 	uint64_t segment; /* ATTN: of the keys */
 	struct fw_access acc[FW_TILE_RANGES];
 	unsigned int nr_acc;
@@ -43,7 +44,8 @@ struct fw_op {
 	 * tiles, and estimates its cost in cycles of one worker. 0 or -EINVAL.
 	 */
 	int (*check)(struct decoder *d, struct fw_cmd *c, uint64_t *cost);
-	/* Sets the tile's part of the command and its memory ranges. Returns as fw_tile_run(). */
+	/* Sets the part of the command that tiles @index.. are, and its memory ranges. Returns as
+	 * fw_tile_run(). */
 	int (*prepare)(struct fw_tile *t, uint64_t index);
 	/* Prepares the memory for parts, before the first tile of a region. NULL: uses none. */
 	void (*begin)(const struct fw_cmd *c, uint8_t *parts);

@@ -26,8 +26,43 @@ static int check_bias(struct decoder *d, struct fw_cmd *c)
 	return 0;
 }
 
+/*
+ * Gives tiles with more rows than the engine takes at a time fewer rows, a multiple of its step,
+ * and more channels instead: rows are then converted to its form less often, and weights are not
+ * read more often.
+ */
+static void widen_tiles(struct fw_cmd *c, uint32_t rows, uint32_t step)
+{
+	const struct vnpu_cmd_matmul_i8 *m = &c->u.matmul_i8;
+	uint64_t parts, all = div_up(m->n, VNPU_PANEL_N) * VNPU_PANEL_N;
+
+	if (!rows || c->tile_rows <= rows)
+		return;
+	parts = div_up(c->tile_rows, rows);
+	c->tile_rows = div_up(div_up(c->tile_rows, parts), step) * step;
+	if (c->tile_rows > rows)
+		c->tile_rows = rows;
+	c->tile_cols = all / parts < c->tile_cols ? all : c->tile_cols * parts;
+	c->nr_tiles = div_up(m->m, c->tile_rows) * div_up(m->n, c->tile_cols);
+}
+
+/*
+ * Tiles that have all rows become one for each panel, of which a worker takes as many at once as
+ * the tile had, or fewer of the last ones: others wait for the end of those.
+ */
+static void split_tiles(struct fw_cmd *c)
+{
+	const struct vnpu_cmd_matmul_i8 *m = &c->u.matmul_i8;
+
+	if (c->tile_rows < m->m)
+		return;
+	c->most = c->tile_cols / VNPU_PANEL_N;
+	c->tile_cols = VNPU_PANEL_N;
+	c->nr_tiles = div_up(m->n, VNPU_PANEL_N);
+}
+
 /* Uses the stream's tiles, limited to @max_n channels and FW_TILE_MACS. */
-static void cut_matmul(struct fw_cmd *c, uint64_t max_n)
+static void cut_matmul(struct decoder *d, struct fw_cmd *c, uint64_t max_n)
 {
 	const struct vnpu_cmd_matmul_i8 *m = &c->u.matmul_i8;
 	uint64_t all = div_up(m->n, VNPU_PANEL_N) * VNPU_PANEL_N;
@@ -43,6 +78,9 @@ static void cut_matmul(struct fw_cmd *c, uint64_t max_n)
 	c->tile_cols = tile_n;
 	c->tile_rows = tile_m ? tile_m : 1;
 	c->nr_tiles = div_up(m->m, c->tile_rows) * div_up(m->n, c->tile_cols);
+	if (c->u.hdr.op == VNPU_OP_MATMUL_I8)
+		widen_tiles(c, d->prog->i8_rows, d->prog->i8_step);
+	split_tiles(c);
 }
 
 /* Checks all but the activations, with @w_bytes of weights. A tile has at most @max_n channels. */
@@ -65,7 +103,7 @@ static int check_matmul(struct decoder *d, struct fw_cmd *c, uint64_t w_bytes, u
 	CHECK(fw_check_operand(d, c, 2, w_bytes, 64));
 	CHECK(check_bias(d, c));
 	CHECK(fw_check_matrix(d, c, 4, m->m, m->n, m->ldc));
-	cut_matmul(c, max_n);
+	cut_matmul(d, c, max_n);
 	/*
 	 * Cycles per panel: multiplying it, or reading it from memory, which takes longer for few
 	 * rows. m, n < 2^24 and k <= 2^16 fill 64 bits, so divide first.
@@ -95,7 +133,7 @@ static void place_matmul(struct fw_tile *t, uint64_t index)
 	t->row = index % down * t->cmd->tile_rows;
 	t->col = index / down * t->cmd->tile_cols;
 	t->rows = min_u64(t->cmd->tile_rows, m->m - t->row);
-	t->cols = min_u64(t->cmd->tile_cols, m->n - t->col);
+	t->cols = min_u64(t->cmd->tile_cols * t->nr, m->n - t->col);
 }
 
 /* The tile reads @w_bytes of weights at @w, and @a_bytes of each row of a. */
@@ -146,26 +184,6 @@ static struct npu_time_matmul modelled(const struct fw_cmd *c, double weight_bit
 
 /* ---- MATMUL_I8 ---- */
 
-/*
- * Gives tiles with more rows than the engine takes at a time fewer rows, a multiple of its step,
- * and more channels instead: rows are then converted to its form less often, and weights are not
- * read more often.
- */
-static void widen_tiles(struct fw_cmd *c, uint32_t rows, uint32_t step)
-{
-	const struct vnpu_cmd_matmul_i8 *m = &c->u.matmul_i8;
-	uint64_t parts, all = div_up(m->n, VNPU_PANEL_N) * VNPU_PANEL_N;
-
-	if (!rows || c->tile_rows <= rows)
-		return;
-	parts = div_up(c->tile_rows, rows);
-	c->tile_rows = div_up(div_up(c->tile_rows, parts), step) * step;
-	if (c->tile_rows > rows)
-		c->tile_rows = rows;
-	c->tile_cols = all / parts < c->tile_cols ? all : c->tile_cols * parts;
-	c->nr_tiles = div_up(m->m, c->tile_rows) * div_up(m->n, c->tile_cols);
-}
-
 static int check_matmul_i8(struct decoder *d, struct fw_cmd *c, uint64_t *cost)
 {
 	const struct vnpu_cmd_matmul_i8 *m = &c->u.matmul_i8;
@@ -173,7 +191,6 @@ static int check_matmul_i8(struct decoder *d, struct fw_cmd *c, uint64_t *cost)
 
 	CHECK(fw_check_reserved(d, m->reserved));
 	CHECK(check_matmul(d, c, w_bytes, VNPU_MAX_DIM, cost));
-	widen_tiles(c, d->prog->i8_rows, d->prog->i8_step);
 	return check_s8(d, c);
 }
 

@@ -25,6 +25,7 @@ struct fw_cmd {
 	 * head, and KV heads: those of whole_segments, and of the segments behind them.
 	 */
 	uint32_t tile_rows, tile_cols, part_cols;
+	uint32_t most; /* consecutive tiles that a worker takes at once; 0: one */
 	/* QK_I8, ATTN_I8: the command before it, in the same region, is one too; they share a
 	 * set-up. */
 	bool fused;

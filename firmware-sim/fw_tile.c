@@ -24,7 +24,7 @@ size_t fw_tile_weights(const struct fw_exec_job *job, const struct fw_cmd *cmd, 
 }
 
 int fw_tile_run(const struct fw_kernels *k, const struct fw_exec_job *job, const struct fw_cmd *cmd,
-		uint64_t index, void *scratch, struct fw_fault *fault)
+		uint64_t index, uint64_t nr, void *scratch, struct fw_fault *fault)
 {
 	const struct fw_op *op = fw_ops[cmd->u.hdr.op];
 	struct fw_tile t;
@@ -41,6 +41,7 @@ int fw_tile_run(const struct fw_kernels *k, const struct fw_exec_job *job, const
 	t.base = job->as->base;
 	t.scratch = scratch;
 	t.fault = fault;
+	t.nr = nr;
 	t.nr_acc = 0;
 	err = op->prepare(&t, index);
 	return err ? err

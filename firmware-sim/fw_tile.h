@@ -6,12 +6,12 @@
 #include "fw_exec.h"
 
 /*
- * Runs tile @index (0..nr_tiles - 1) of @cmd inside the port's guard. 0; the guard's error and
- * *fault; or -EINVAL if a table of panels in memory (MATMUL_WK,
+ * Runs the @nr tiles of @cmd from @index on as one inside the port's guard: 1, or up to cmd->most.
+ * 0; the guard's error and *fault; or -EINVAL if a table of panels in memory (MATMUL_WK,
  * ADD_OUTLIERS_WK) is invalid. @scratch: FW_SCRATCH_BYTES of the calling worker.
  */
 int fw_tile_run(const struct fw_kernels *k, const struct fw_exec_job *job, const struct fw_cmd *cmd,
-		uint64_t index, void *scratch, struct fw_fault *fault);
+		uint64_t index, uint64_t nr, void *scratch, struct fw_fault *fault);
 
 /*
  * *weights: the weights of tile @index of @cmd and of those after it, for a worker that prefetches
