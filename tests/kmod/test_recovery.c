@@ -612,8 +612,12 @@ static void assert_was_reset(struct bench *b, const struct drm_vnpu_queue_status
 	struct drm_vnpu_query_state s = raw_state(b->fd);
 	struct drm_vnpu_ctx_create create = { 0 };
 	struct pollfd p = { .fd = b->fw.fd, .events = POLLIN };
+	int64_t until = raw_in_ms(RAW_LONG_MS);
 	static char dump[1 << 16];
 
+	/* The device's epoch changes first, and queues' pages last. */
+	while (__atomic_load_n(&page->epoch, __ATOMIC_RELAXED) < 2 && raw_now_ns() < until)
+		usleep(2000);
 	assert_int_equal(s.state, DRM_VNPU_STATE_LOST);
 	assert_int_equal(s.epoch, 2);
 	assert_int_equal(s.nr_resets, 1);
