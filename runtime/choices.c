@@ -397,7 +397,8 @@ static const struct llm_choice_value switchings[] = {
 
 static const struct llm_choice_value drafts[] = {
 	[LLM_DRAFT_AUTO] = { "auto",
-		"coordgen if llm-cli has --context or --history, or llm-bench --tasks; else none",
+		"reuse if llm-cli has --context or --history, coordgen if llm-bench has --tasks; "
+		"else none",
 		ANYWHERE, ANYWHERE, 0 },
 	[LLM_DRAFT_NONE] = { "none",
 		"nowhere: one token after another",

@@ -281,7 +281,7 @@ enum llm_switching {
  * (CoordGen; llm_drafter_create()). The tokens are the same with all. Decode sparse, and a GPU that
  * is not LLM_GPU_HOST, go with NONE only. */
 enum llm_draft {
-	/* None; llm-cli with a context or a history, llm-bench with tasks: COORDGEN */
+	/* None; llm-cli with a context or a history: REUSE; llm-bench with tasks: COORDGEN */
 	LLM_DRAFT_AUTO = 0,
 	LLM_DRAFT_NONE, /* one token after another */
 	LLM_DRAFT_PLD, /* what followed in the session's tokens: prompt lookup (2.2) */

@@ -31,9 +31,9 @@ done
 same "preset coordgen drafts" \
 	"$("${cli[@]}" --temp 0 --preset coordgen --stats -p "$prompt" 2>&1 >"$scratch/out" | grep -o '^draft    coordgen')" \
 	"draft    coordgen"
-same "a context drafts by itself" \
-	"$("${cli[@]}" --temp 0 --context "$scratch/context" --stats -p "$prompt" 2>&1 >"$scratch/out" | grep -o '^draft    coordgen')" \
-	"draft    coordgen"
+same "a context drafts by itself, without candidates of the prompt" \
+	"$("${cli[@]}" --temp 0 --context "$scratch/context" --stats -p "$prompt" 2>&1 >"$scratch/out" | grep -o '^draft    reuse')" \
+	"draft    reuse"
 same "without context and history nothing is drafted" \
 	"none$("${cli[@]}" --temp 0 --stats -p "$prompt" 2>&1 >"$scratch/out" | grep '^draft')" none
 
@@ -80,7 +80,7 @@ refuses "a context that is missing" 1 "nowhere" "${cli[@]}" -p x --context "$scr
 refuses "an unknown draft lists the names" 2 "auto, none, pld, sam, calibrated, reuse, coordgen" "${cli[@]}" -p x --draft eagle
 refuses "sparse decoding cannot verify drafts" 2 "draft pld: .*decode full, or draft none" \
 	"${cli[@]}" -p x --draft pld --placement cpu --attention sparse --decode sparse
-refuses "nor those of a context" 2 "draft coordgen: .*decode full, or draft none" \
+refuses "nor those of a context" 2 "draft reuse: .*decode full, or draft none" \
 	"${cli[@]}" -p x --context "$scratch/context" --attention sparse --decode sparse
 refuses "nor those of tasks, before a model is loaded" 2 "draft coordgen: .*decode full, or draft none" \
 	"$BUILD/bin/llm-bench" -m "$scratch/none.gguf" --tasks "$tasks" --attention sparse --decode sparse

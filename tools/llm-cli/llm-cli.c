@@ -237,11 +237,12 @@ static int parse_options(int argc, char **argv, struct cli_options *o, int *stat
 		*status = check_stdin(o);
 	if (!*status)
 		*status = sampling_read(&o->sampling);
-	/* Where there is something to draft from, it helps. */
+	/* Where there is something to draft from, it helps. Calibration costs a prompt more than it
+	 * has been seen to save (docs/coordgen.md). */
 	o->drafts_if_possible =
 		(o->context || o->history) && o->engine.choices.draft == LLM_DRAFT_AUTO;
 	if (o->drafts_if_possible)
-		o->engine.choices.draft = LLM_DRAFT_COORDGEN;
+		o->engine.choices.draft = LLM_DRAFT_REUSE;
 	return *status != 0;
 }
 
