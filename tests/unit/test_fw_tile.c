@@ -1,11 +1,19 @@
 // SPDX-License-Identifier: MIT
-/* Tiles: those of a matmul cover it, and what may be prefetched for a tile is what it reads. */
+/*
+ * Tiles: those of a matmul cover it, workers run each of them once, and what may be prefetched for
+ * a tile is what it reads.
+ */
 #include "fw_all_ops.h"
 
 #include "fw_tile.h"
 
 #define AS_BYTES (1ull << 32)
 #define MAX_KEYS 20000
+#define MAX_ROWS 300
+#define MAX_COLS 4000
+/* Matmuls of a region, and bytes from one's result to the next's. */
+#define MATMULS 3
+#define RESULT_BYTES (8u << 20)
 
 /* Accesses announced by the last tile; nothing is computed. */
 struct recorder {
@@ -56,8 +64,8 @@ static uint32_t any(uint32_t min, uint32_t max)
 	return min + rng_below(max - min + 1);
 }
 
-/* A matmul of any shape and kind, in a slot large enough for each. */
-static void add_matmul(struct job_builder *b, uint16_t op)
+/* A matmul of any shape, in a slot large enough for each; the region's @nr-th. */
+static void add_matmul(struct job_builder *b, uint16_t op, uint32_t nr)
 {
 	uint32_t groups[] = { 32, 64, 128 }, group = groups[rng_below(3)], k = group * any(1, 12);
 	struct vnpu_cmd_matmul_w4 c = {
@@ -65,9 +73,9 @@ static void add_matmul(struct job_builder *b, uint16_t op)
 		.a_scale = ref_to(0, 4 << 20),
 		.w = ref_to(0, (8 << 20) + 64 * any(0, 1000)),
 		.bias = { .slot = VNPU_SLOT_NONE },
-		.c = ref_to(0, 128 << 20),
-		.m = any(1, 300),
-		.n = any(1, 4000),
+		.c = ref_to(0, (128 << 20) + nr * RESULT_BYTES),
+		.m = any(1, rng_below(2) ? 8 : MAX_ROWS),
+		.n = any(1, MAX_COLS),
 		.k = k,
 		.lda = k,
 		.tile_m = any(1, 300),
@@ -96,7 +104,7 @@ static void prefetched_weights_are_those_that_the_tile_reads(void **state)
 
 		job_begin(&b);
 		job_slot(&b, 4096, AS_BYTES - 4096, VNPU_SLOT_READ | VNPU_SLOT_WRITE);
-		add_matmul(&b, ops[round % 3]);
+		add_matmul(&b, ops[round % 3], 0);
 		job_end(&b);
 		space_decode(&s, &b, AS_BYTES,
 			     (struct fw_prog){ .i8_rows = any(0, 132), .i8_step = any(1, 8) });
@@ -148,7 +156,7 @@ static void tiles_cover_a_matmul_once_in_sizes_that_suit_the_engine(void **state
 {
 	const struct fw_kernels *k = fw_kernels_get(FW_ISA_AUTO);
 	const struct vnpu_cmd_matmul_i8 *m;
-	static uint8_t covered[300][4000];
+	static uint8_t covered[MAX_ROWS][MAX_COLS];
 	struct job_builder b;
 	struct fw_fault fault;
 	struct space s;
@@ -161,7 +169,7 @@ static void tiles_cover_a_matmul_once_in_sizes_that_suit_the_engine(void **state
 
 		job_begin(&b);
 		job_slot(&b, 4096, AS_BYTES - 4096, VNPU_SLOT_READ | VNPU_SLOT_WRITE);
-		add_matmul(&b, VNPU_OP_MATMUL_I8);
+		add_matmul(&b, VNPU_OP_MATMUL_I8, 0);
 		job_end(&b);
 		space_decode(&s, &b, AS_BYTES,
 			     (struct fw_prog){ .i8_rows = likes, .i8_step = step });
@@ -199,6 +207,71 @@ static void tiles_cover_a_matmul_once_in_sizes_that_suit_the_engine(void **state
 		/* The last ones can be taken one by one. */
 		if (cmd->tile_rows >= m->m)
 			assert_int_equal(cmd->nr_tiles, (m->n + 63) / 64);
+		fw_prog_free(&s.prog);
+	}
+}
+
+/* How often each element of each result was announced; workers announce at the same time. */
+struct marks {
+	const struct fw_prog *prog;
+	uint8_t at[MATMULS][MAX_ROWS][MAX_COLS];
+};
+
+static int mark(void *priv, struct fw_aspace *as, const struct fw_access *acc, unsigned int nr_acc,
+		void (*fn)(void *arg), void *arg, struct fw_fault *fault)
+{
+	const struct fw_access *c = &acc[nr_acc - 1];
+	struct marks *marks = priv;
+	uint64_t nr = 0, stride, row, col, rows, cols;
+
+	while (c->va - marks->prog->cmds[nr].va[4] >= RESULT_BYTES)
+		nr++;
+	stride = marks->prog->cmds[nr].u.matmul_i8.n * 4ull;
+	row = (c->va - marks->prog->cmds[nr].va[4]) / stride;
+	col = (c->va - marks->prog->cmds[nr].va[4]) % stride / 4;
+	rows = (c->size - 1) / stride + 1;
+	cols = (c->size - (rows - 1) * stride) / 4;
+	for (uint64_t r = row; r < row + rows; r++)
+		for (uint64_t i = col; i < col + cols; i++)
+			__atomic_fetch_add(&marks->at[nr][r][i], 1, __ATOMIC_RELAXED);
+	return 0;
+}
+
+static void no_rings(void *ud)
+{
+}
+
+static void workers_run_each_tile_once(void **state)
+{
+	static const uint16_t ops[] = { VNPU_OP_MATMUL_W4, VNPU_OP_MATMUL_I8, VNPU_OP_MATMUL_W4F };
+	static struct marks marks;
+	struct job_builder b;
+	struct fw_exec *ex;
+	__u64 progress = 0;
+	struct space s;
+
+	for (int round = 0; round < 60; round++) {
+		job_begin(&b);
+		job_slot(&b, 4096, AS_BYTES - 4096, VNPU_SLOT_READ | VNPU_SLOT_WRITE);
+		for (uint32_t nr = 0; nr < MATMULS; nr++)
+			add_matmul(&b, ops[(nr + (uint32_t)round) % 3], nr);
+		job_end(&b);
+		space_decode(&s, &b, AS_BYTES, (struct fw_prog){ .i8_rows = 70, .i8_step = 14 });
+		memset(&marks, 0, sizeof(marks));
+		marks.prog = &s.prog;
+		s.ops.guard = mark;
+		s.job.port_priv = &marks;
+		s.job.poll = no_rings;
+		s.job.progress = &progress;
+		s.job.timed = rng_below(2);
+		ex = fw_exec_create(fw_kernels_get(FW_ISA_AUTO), any(1, 6));
+		assert_non_null(ex);
+		assert_int_equal(fw_exec_run(ex, &s.job), VNPU_FW_OK);
+		fw_exec_destroy(ex);
+		for (uint32_t nr = 0; nr < MATMULS; nr++)
+			for (uint32_t r = 0; r < s.prog.cmds[nr].u.matmul_i8.m; r++)
+				for (uint32_t i = 0; i < s.prog.cmds[nr].u.matmul_i8.n; i++)
+					assert_int_equal(marks.at[nr][r][i], 1);
 		fw_prog_free(&s.prog);
 	}
 }
@@ -295,6 +368,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(tiles_cover_a_matmul_once_in_sizes_that_suit_the_engine),
+		cmocka_unit_test(workers_run_each_tile_once),
 		cmocka_unit_test(tiles_of_decoding_cover_its_keys_and_heads_once),
 		cmocka_unit_test(prefetched_weights_are_those_that_the_tile_reads),
 		cmocka_unit_test(commands_without_weights_have_nothing_to_prefetch),
