@@ -11,6 +11,9 @@ export BUILD=${BUILD:-build}
 # Kernels of OpenCL that PoCL has compiled; a path that does not depend on where a test runs.
 export POCL_CACHE_DIR=${POCL_CACHE_DIR:-$(realpath -m "$BUILD")/pocl}
 mkdir -p "$POCL_CACHE_DIR"
+# A version manager's python3 is a script that looks for the right one at every start.
+python=$(python3 -c 'import sys; print(sys.executable)')
+[ "$python" = "$(command -v python3)" ] || PATH=${python%/*}:$PATH
 [ $# -gt 0 ] || set -- unit cli vm san arm kernels
 
 # unit_half LABEL DIR N: every second of the unit tests, built in DIR, from the first (0) or the second (1). Without test_llm_refs
