@@ -25,7 +25,7 @@ enum state {
 	PART_LATER, /* not asked for yet */
 	PART_UNDER_WAY,
 	PART_READ, /* in its buffer */
-	PART_CACHED, /* in the mapping */
+	PART_CACHED, /* is copied when it is waited for: a buffer is kept for it */
 	PART_IN_PLACE, /* in a mapping of its own, or will be */
 	PART_DONE, /* its buffer has been released */
 };
@@ -51,6 +51,7 @@ struct reader {
 	size_t slot_bytes;
 	unsigned int nr_slots;
 	uint64_t free_slots; /* bits */
+	unsigned int kept_slots; /* of them, so many will be those of CACHED parts */
 	int broken; /* 0, or -errno: the ring takes no more requests */
 	struct reader_stats stats;
 	size_t page;
@@ -98,17 +99,23 @@ static bool is_cached(const struct reader *r, const struct reader_part *p)
 	return true;
 }
 
-/* A part that needs no buffer. Reads of parts in place before may bring later ones into the page
- * cache, so what is there is counted first. */
-static void take_mapped(struct reader *r, uint32_t i)
+/* Reads of parts in place before may bring later ones into the page cache, so what is there is
+ * counted first. */
+static void take_in_place(struct reader *r, uint32_t i)
 {
 	const struct reader_part *p = &r->parts[i];
 
-	r->state[i].state = p->at ? PART_IN_PLACE : PART_CACHED;
-	if (!p->at || is_cached(r, p))
-		r->stats.mapped_bytes += p->bytes;
+	r->state[i].state = PART_IN_PLACE;
+	if (is_cached(r, p))
+		r->stats.cached_bytes += p->bytes;
 	else
 		r->stats.buffered_bytes += p->bytes;
+}
+
+/* Whether another part can have a buffer. */
+static bool has_slot(const struct reader *r)
+{
+	return (unsigned int)__builtin_popcountll(r->free_slots) > r->kept_slots;
 }
 
 /* Gives the part a buffer: the first free one, so that as few as possible are ever touched. */
@@ -123,7 +130,7 @@ static void take_slot(struct reader *r, struct part *s)
 		r->stats.peak_bytes = end;
 }
 
-/* Asks for parts as long as there are buffers; those in the page cache need none. */
+/* Asks for parts as long as there are buffers. */
 static void ask(struct reader *r)
 {
 	bool asked = false;
@@ -133,11 +140,18 @@ static void ask(struct reader *r)
 		struct part *s = &r->state[r->next];
 		struct io_uring_sqe *sqe;
 
-		if (p->at || is_cached(r, p)) {
-			take_mapped(r, r->next);
+		if (p->at) {
+			take_in_place(r, r->next);
 			continue;
 		}
-		if (!r->direct_fds || !r->free_slots || r->nr_under_way == MAX_UNDER_WAY)
+		if (!has_slot(r))
+			break;
+		if (is_cached(r, p)) {
+			s->state = PART_CACHED;
+			r->kept_slots++;
+			continue;
+		}
+		if (!r->direct_fds || r->nr_under_way == MAX_UNDER_WAY)
 			break;
 		sqe = io_uring_get_sqe(&r->ring);
 		if (!sqe)
@@ -231,7 +245,11 @@ static int read_buffered(struct reader *r, uint32_t i)
 {
 	const struct reader_part *p = &r->parts[i];
 	struct part *s = &r->state[i];
+	uint64_t *bytes =
+		s->state == PART_CACHED ? &r->stats.cached_bytes : &r->stats.buffered_bytes;
 
+	if (s->state == PART_CACHED)
+		r->kept_slots--;
 	if (s->slot < 0)
 		take_slot(r, s);
 	/* The buffer is this part's now; others are released meanwhile. */
@@ -239,7 +257,7 @@ static int read_buffered(struct reader *r, uint32_t i)
 	s->err = read_whole(r->files[p->file].fd, buffer_of(r, i), p);
 	pthread_mutex_lock(&r->lock);
 	s->state = PART_READ;
-	r->stats.buffered_bytes += s->err ? 0 : p->bytes;
+	*bytes += s->err ? 0 : p->bytes;
 	return s->err;
 }
 
@@ -259,16 +277,12 @@ static int find(struct reader *r, uint32_t i, const void **data)
 	const struct part *s = &r->state[i];
 	int err = 0;
 
-	if (s->state == PART_CACHED) {
-		*data = (const uint8_t *)r->files[r->parts[i].file].map + r->parts[i].offset;
-		return 0;
-	}
-	if (s->state == PART_LATER && !r->free_slots)
+	if (s->state == PART_LATER && !has_slot(r))
 		return -ENOBUFS;
 	if (s->state == PART_LATER)
 		r->next = i + 1;
 	/* A file system may refuse direct reads, or give less than was asked for. */
-	if (s->state == PART_LATER || s->err)
+	if (s->state != PART_READ || s->err)
 		err = read_buffered(r, i);
 	*data = buffer_of(r, i);
 	return err;

@@ -2,10 +2,11 @@
 /*
  * Reads parts of files in order, ahead of their use, into a bounded ring of buffers.
  *
- * A part that is in the page cache is not copied: its pointer is into the file's mapping. So is
- * that of a file that the user neither owns nor may write, as the kernel does not say what of it is
- * cached. Others are read past the page cache (O_DIRECT), several at a time by io_uring, into
- * buffers that are used again and again: so a start touches no more memory than the weights
+ * A part that is in the page cache is copied from there when it is waited for. The file's mapping
+ * would need no copy, but a fault for every few pages, and in some virtual machines for every page.
+ * So is a part of a file that the user neither owns nor may write, as the kernel does not say what
+ * of it is cached. Others are read past the page cache (O_DIRECT), several at a time by io_uring,
+ * into buffers that are used again and again: so a start touches no more memory than the weights
  * themselves and the ring, and other programs' files stay cached. Where the kernel has no io_uring
  * or the file system no direct reads, each part is read through the page cache when it is waited
  * for, and the kernel reads ahead. So is a part that a mapping has in place, by huge pages where
@@ -17,7 +18,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* A file that is open and mapped from its beginning. */
+/* A file that is open, and mapped from its beginning to ask what of it is cached. */
 struct reader_file {
 	int fd;
 	const void *map;
@@ -35,7 +36,7 @@ struct reader_part {
 struct reader_stats {
 	uint64_t direct_bytes; /* read past the page cache */
 	uint64_t buffered_bytes; /* read through it */
-	uint64_t mapped_bytes; /* found in it */
+	uint64_t cached_bytes; /* found in it */
 	uint64_t wait_ns; /* in reader_wait() */
 	size_t ring_bytes; /* of the buffers */
 	size_t peak_bytes; /* of those that were ever in use */

@@ -418,7 +418,7 @@ static void complete(struct start *s)
 
 	reader_stats(s->reader, &r);
 	s->stats.read_bytes = r.direct_bytes + r.buffered_bytes;
-	s->stats.cached_bytes = r.mapped_bytes;
+	s->stats.cached_bytes = r.cached_bytes;
 	s->stats.ring_bytes = r.ring_bytes;
 	s->stats.ring_peak_bytes = r.peak_bytes;
 	s->stats.wait_ns = r.wait_ns;
@@ -449,12 +449,6 @@ int start_pack(struct start *s, uint32_t i)
 		return fail(s, err, "%s: no memory to quantise the weights", s->src.path);
 	if (damaged)
 		return damaged;
-	/* Those of a part in the page cache were read from the mapping. */
-	if (!llm_packed_in_place(s->packed, p->layer)) {
-		gguf_tensor_part_done(s->src.file, part.t, llm_part_offset(&part), p->bytes);
-		if (ends_matrix(s, i))
-			gguf_tensor_done(s->src.file, part.t);
-	}
 	if (ends_layer(s, i) && !s->src.keep_mapped)
 		llm_packed_unmap(s->packed, p->layer);
 	s->stats.pack_ns += now_ns() - from_ns;
