@@ -208,6 +208,7 @@ void *sim_map_pages(struct sim *sim, const struct sim_bo *bo, void *at, uint64_t
 #endif
 
 #define SIM_HUGE_THREADS 4
+#define SIM_HUGE_CALL (8 * SIM_HUGE) /* by one call, as calls have a cost of their own */
 
 /* Memory being backed by huge pages, by any number of threads. */
 struct sim_huge {
@@ -216,15 +217,18 @@ struct sim_huge {
 	atomic_size_t next;
 };
 
-/* Takes one page at a time that no other thread has taken. */
+/* Takes some pages at a time that no other thread has taken. */
 static void *sim_huge_main(void *arg)
 {
 	struct sim_huge *h = arg;
 	size_t i;
 
-	while ((i = atomic_fetch_add(&h->next, SIM_HUGE)) + SIM_HUGE <= h->size) {
-		__atomic_fetch_or(h->at + i, 0, __ATOMIC_RELAXED);
-		if (madvise(h->at + i, SIM_HUGE, MADV_COLLAPSE))
+	while ((i = atomic_fetch_add(&h->next, SIM_HUGE_CALL)) < h->size) {
+		size_t n = h->size - i < SIM_HUGE_CALL ? h->size - i : SIM_HUGE_CALL;
+
+		for (size_t page = 0; page < n; page += SIM_HUGE)
+			__atomic_fetch_or(h->at + i + page, 0, __ATOMIC_RELAXED);
+		if (madvise(h->at + i, n, MADV_COLLAPSE))
 			atomic_store(&h->next, h->size);
 	}
 	return NULL;
@@ -240,7 +244,7 @@ static void *sim_huge_main(void *arg)
  */
 void sim_map_huge(const struct sim *sim, void *addr, size_t size)
 {
-	struct sim_huge h = { .at = addr, .size = size };
+	struct sim_huge h = { .at = addr, .size = size / SIM_HUGE * SIM_HUGE };
 	pthread_t id[SIM_HUGE_THREADS - 1];
 	unsigned int n = 0,
 		     most = sim->threads < SIM_HUGE_THREADS ? sim->threads : SIM_HUGE_THREADS;
@@ -249,7 +253,7 @@ void sim_map_huge(const struct sim *sim, void *addr, size_t size)
 	sigfillset(&all);
 	sigdelset(&all, SIGBUS);
 	pthread_sigmask(SIG_BLOCK, &all, &old);
-	while (n + 1 < most && size / SIM_HUGE > 2 * n + 2 &&
+	while (n + 1 < most && (n + 1) * SIM_HUGE_CALL < h.size &&
 	       !pthread_create(&id[n], NULL, sim_huge_main, &h))
 		n++;
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
