@@ -200,35 +200,82 @@ static uint16_t below_f16(float x)
 	return (uint16_t)((bits >> 13) - (112u << 10));
 }
 
+/* The bytes of a block of Q8_0. */
+typedef int8_t b32 __attribute__((vector_size(32)));
+
+/* Bits of the magnitude of a block's scale. */
+INLINE uint16_t scale_bits(const uint8_t *block)
+{
+	uint16_t h;
+
+	memcpy(&h, block, sizeof(h));
+	return h & 0x7fff;
+}
+
+/* The greatest magnitude of a block's bytes. */
+INLINE int top_of_block(const uint8_t *block)
+{
+	int top = 0;
+
+	for (int k = 2; k < 34; k++) {
+		int q = (int8_t)block[k];
+
+		q = q < 0 ? -q : q;
+		top = q > top ? q : top;
+	}
+	return top;
+}
+
+/* As most_q8_0(), of any blocks. Most cannot have the greatest value, as their scale times 128 is
+ * no greater; their other bytes are not read. */
+static float most_of_blocks(const uint8_t *src, const uint8_t *end)
+{
+	uint16_t limit = 0;
+	float most = 0;
+
+	for (; src < end; src += 34) {
+		uint16_t h = scale_bits(src);
+		float x;
+
+		if (h <= limit)
+			continue;
+		x = widen_f16(h) * (float)top_of_block(src);
+		if (x > most) {
+			most = x;
+			limit = below_f16(most / 128);
+		}
+	}
+	return most;
+}
+
 /*
- * Of blocks of Q8_0. Most cannot have the greatest value, as their scale times 128 is no greater;
- * their other bytes are not read. False: a scale is not finite.
+ * Of blocks of Q8_0. What writes them makes each block's greatest magnitude 127, and no byte -128.
+ * Then it is that of the block with the greatest scale, and no branch depends on values. False: a
+ * scale is not finite.
  */
 static bool most_q8_0(const uint8_t *src, size_t n, float *most)
 {
-	uint16_t limit = 0, h;
+	const uint8_t *end = src + (n + 31) / 32 * 34, *first = src;
+	uint64_t any = 0, part[4];
+	uint16_t top = 0;
+	b32 least = { 0 };
 
-	*most = 0;
-	for (size_t i = 0; i < n; i += 32, src += 34) {
-		int top = 0;
+	for (const uint8_t *block = src; block < end; block += 34) {
+		uint16_t h = scale_bits(block);
+		b32 bytes;
 
-		memcpy(&h, src, sizeof(h));
-		h &= 0x7fff;
-		if (h <= limit)
-			continue;
-		if (h >= 0x7c00)
-			return false;
-		for (int k = 2; k < 34; k++) {
-			int q = (int8_t)src[k];
-
-			q = q < 0 ? -q : q;
-			top = q > top ? q : top;
-		}
-		if (widen_f16(h) * (float)top > *most) {
-			*most = widen_f16(h) * (float)top;
-			limit = below_f16(*most / 128);
-		}
+		memcpy(&bytes, block + 2, sizeof(bytes));
+		least |= bytes == INT8_MIN;
+		first = h > top ? block : first;
+		top = h > top ? h : top;
 	}
+	if (top >= 0x7c00)
+		return false;
+	memcpy(part, &least, sizeof(part));
+	for (int i = 0; i < 4; i++)
+		any |= part[i];
+	*most = n && !any && top_of_block(first) == 127 ? widen_f16(top) * 127.0f
+							: most_of_blocks(src, end);
 	return true;
 }
 
