@@ -52,19 +52,24 @@ for peer in filter(None, os.environ.get("LLAMA_BENCH", "").split(",")):
     label, command = re.fullmatch(r"(?:([\w. -]+)=)?(.*)", peer).groups()
     programs[label or os.path.basename(shlex.split(command)[0])] = shlex.split(command)
 
+def fill(model):
+    with open(model, "rb") as f:
+        while f.read(1 << 24):
+            pass
+
 def put(model, cache):
-    """Touches memory, and brings the file into the page cache, or drops all of that before. Touching may evict parts of a file."""
+    """Brings the file into the page cache, or drops all of that, and touches memory, which may evict parts of the file."""
     if cache == "dropped":
         os.sync()
         open("/proc/sys/vm/drop_caches", "w").write("3\n")
+    else:
+        fill(model)
     available = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     with mmap.mmap(-1, min(max(3 * os.path.getsize(model), 4 << 30), available * 3 // 4)) as memory:
         memory.madvise(mmap.MADV_HUGEPAGE)
         memory.madvise(POPULATE_WRITE)
     if cache != "dropped":
-        with open(model, "rb") as f:
-            while f.read(1 << 24):
-                pass
+        fill(model)
 
 def read_alone(model, bytes_each=2 << 20):
     """Seconds of reading the file past the page cache, four reads at a time."""
