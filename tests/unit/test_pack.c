@@ -326,6 +326,28 @@ static void quotients_between_two_integers_are_rounded_alike(void **state)
 	free((void *)t.data);
 }
 
+/* Blocks that were quantised as usual have no such byte. Here one of each row has, in any place. */
+static void a_byte_of_minus_128_can_be_the_greatest(void **state)
+{
+	struct gguf_tensor t = { .type = GGUF_Q8_0, .dims = { 256, 64, 1, 1 }, .n_dims = 2 };
+	const uint16_t one = 0x3c00;
+
+	random_begin(__func__);
+	t.bytes = 64 * row_bytes(&t);
+	t.data = calloc(1, t.bytes);
+	for (int i = 0; i < 20; i++) {
+		for (size_t at = 0; at < t.bytes; at += 34) {
+			memcpy((uint8_t *)t.data + at, &one, 2);
+			memset((uint8_t *)t.data + at + 2, random_in(0, 127), 32);
+			((uint8_t *)t.data)[at + random_in(2, 33)] = 127;
+		}
+		for (size_t r = 0; r < 64; r++)
+			row_of(&t, r)[random_in(0, 7) * 34 + 2 + (r + i) % 32] = 0x80;
+		check(&t, LLM_FORMAT_W8);
+	}
+	free((void *)t.data);
+}
+
 /* Makes a value of row @r an infinity or a NaN. */
 static void spoil(const struct gguf_tensor *t, size_t r)
 {
@@ -383,6 +405,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(panels_have_the_bits_of_widening_and_quantising),
 		cmocka_unit_test(quotients_between_two_integers_are_rounded_alike),
+		cmocka_unit_test(a_byte_of_minus_128_can_be_the_greatest),
 		cmocka_unit_test(the_first_row_that_is_not_finite_is_named),
 	};
 
