@@ -133,11 +133,8 @@ int gguf_f32_array(const struct gguf_file *file, const char *key, const float **
 int gguf_i32_array(const struct gguf_file *file, const char *key, const int32_t **values,
 		   size_t *n);
 
-/* Tells the kernel that the tensor's pages will not be needed soon, or those of some of its bytes:
- * the whole pages among them. */
+/* Tells the kernel that the tensor's whole pages will not be needed soon. */
 void gguf_tensor_done(const struct gguf_file *file, const struct gguf_tensor *tensor);
-void gguf_tensor_part_done(const struct gguf_file *file, const struct gguf_tensor *tensor,
-			   uint64_t offset, uint64_t bytes);
 /*
  * Begins to read the tensor's pages, and no others, into the page cache. Touching them through the
  * mapping later waits for these alone; without, the kernel reads ahead as far as the device's

@@ -264,20 +264,15 @@ const struct gguf_tensor *gguf_find_tensor(const struct gguf_file *file, const c
 	return NULL;
 }
 
-void gguf_tensor_part_done(const struct gguf_file *file, const struct gguf_tensor *tensor,
-			   uint64_t offset, uint64_t bytes)
+void gguf_tensor_done(const struct gguf_file *file, const struct gguf_tensor *tensor)
 {
-	uintptr_t page = sysconf(_SC_PAGESIZE), data = (uintptr_t)tensor->data + offset;
+	uintptr_t page = sysconf(_SC_PAGESIZE), data = (uintptr_t)tensor->data;
 	/* Whole pages only: others share the first and the last page. */
-	uintptr_t start = (data + page - 1) & ~(page - 1), end = (data + bytes) & ~(page - 1);
+	uintptr_t start = (data + page - 1) & ~(page - 1);
+	uintptr_t end = (data + tensor->bytes) & ~(page - 1);
 
 	if (start < end)
 		madvise((void *)start, end - start, MADV_DONTNEED);
-}
-
-void gguf_tensor_done(const struct gguf_file *file, const struct gguf_tensor *tensor)
-{
-	gguf_tensor_part_done(file, tensor, 0, tensor->bytes);
 }
 
 uint64_t gguf_tensor_offset(const struct gguf_file *file, const struct gguf_tensor *tensor)

@@ -17,9 +17,6 @@
 #include "threadpool.h"
 
 #define PANEL_ROWS 64
-/* The file's pages are released after so many bytes. Each call costs the other threads a flush of
- * their page tables. */
-#define RELEASE_BYTES (8u << 20)
 
 _Static_assert(LLM_W4_GROUP == QUANT_W4_GROUP, "the sizes of groups are equal");
 
@@ -204,19 +201,6 @@ static void pack_refuse(struct pack *p, unsigned int row)
 		;
 }
 
-/* The part's panel @task, of @bytes in the file, has been packed. Others may still read the panels
- * before it, whose pages then come back until the whole matrix is done. */
-static void pack_release(const struct pack *p, unsigned int task, size_t bytes)
-{
-	unsigned int panels = (unsigned int)(RELEASE_BYTES / bytes + 1);
-
-	if (p->packer->file && (task + 1) % panels == 0)
-		gguf_tensor_part_done(p->packer->file, p->t,
-				      llm_part_offset(p->part) +
-					      (uint64_t)(task + 1 - panels) * bytes,
-				      (uint64_t)panels * bytes);
-}
-
 static void pack_panel(void *arg, unsigned int task, unsigned int worker)
 {
 	struct pack *p = arg;
@@ -243,8 +227,6 @@ static void pack_panel(void *arg, unsigned int task, unsigned int worker)
 		bad = pack_widened(p, panel, n0, rows.nr, worker);
 	if (bad >= 0)
 		pack_refuse(p, n0 + (unsigned int)bad);
-	else
-		pack_release(p, task, PANEL_ROWS * row_bytes(p));
 }
 
 /* Scratch memory for all threads. */
@@ -349,8 +331,6 @@ static void copy_panel(void *arg, unsigned int task, unsigned int worker)
 	bad = panel_check((uint8_t *)p->panels + at, bytes, p->format);
 	if (bad < PANEL_ROWS)
 		pack_refuse(p, panel * PANEL_ROWS + bad);
-	if (p->format != LLM_FORMAT_WK)
-		pack_release(p, task, bytes);
 }
 
 /* Unpacks a panel of WK to that of W8 with the same numbers, sums and scales. The NPU reads it when

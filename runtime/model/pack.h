@@ -74,9 +74,6 @@ bool llm_wk_widths(const struct gguf_tensor *t, unsigned int rows, unsigned int 
 struct llm_packer {
 	struct llm_pool *pool;
 	const struct cpu_kernels *kernels;
-	/* Of the parts, whose pages are released as they are packed; NULL: they are elsewhere, or
-	 * stay. */
-	const struct gguf_file *file;
 	uint8_t *scratch; /* of all threads; grows as needed, freed by llm_packer_release() */
 	size_t scratch_bytes;
 };

@@ -51,7 +51,7 @@ struct reader {
 	size_t slot_bytes;
 	unsigned int nr_slots;
 	uint64_t free_slots; /* bits */
-	unsigned int kept_slots; /* of them, so many will be those of CACHED parts */
+	unsigned int kept_slots; /* how many of them CACHED parts will take */
 	int broken; /* 0, or -errno: the ring takes no more requests */
 	struct reader_stats stats;
 	size_t page;
