@@ -249,8 +249,8 @@ static float most_of_blocks(const uint8_t *src, const uint8_t *end)
 }
 
 /*
- * Of blocks of Q8_0. What writes them makes each block's greatest magnitude 127, and no byte -128.
- * Then it is that of the block with the greatest scale, and no branch depends on values. False: a
+ * Of @n >= 1 values of Q8_0. Quantisers give each block a byte of +-127, and none of -128. Then the
+ * block with the greatest scale has the greatest value, and no branch depends on values. False: a
  * scale is not finite.
  */
 static bool most_q8_0(const uint8_t *src, size_t n, float *most)
@@ -274,8 +274,8 @@ static bool most_q8_0(const uint8_t *src, size_t n, float *most)
 	memcpy(part, &least, sizeof(part));
 	for (int i = 0; i < 4; i++)
 		any |= part[i];
-	*most = n && !any && top_of_block(first) == 127 ? widen_f16(top) * 127.0f
-							: most_of_blocks(src, end);
+	*most = !any && top_of_block(first) == 127 ? widen_f16(top) * 127.0f
+						   : most_of_blocks(src, end);
 	return true;
 }
 

@@ -21,7 +21,7 @@
 #include "threadpool.h"
 
 #define MAX_TURNS 99
-#define ROW_SETS 4096 /* rows of random values, used in turn: more than a CPU learns branches of */
+#define ROW_SETS 4096 /* rows of random values, used in turn: too many to be learned */
 
 static const struct subject {
 	enum gguf_type type;

@@ -7,7 +7,7 @@ set -u
 
 # compile FILE: with make's flags for the room, which are quoted for a shell.
 compile() {
-	eval "$command -fsyntax-only $1" >"$scratch/err" 2>&1
+	eval "$command -fsyntax-only -MF $scratch/x.d $1" >"$scratch/err" 2>&1
 }
 
 # refused_in ROOM FILE HEADER...: the file builds, but not with one of these headers.
