@@ -47,6 +47,13 @@ count_cmocka() {
 	last_failed=$f last_total=$((p + s + f))
 }
 
+# seeds LOG: what repeats the failure that a test program's output shows: its seed, or those of its failed tests.
+seeds() {
+	local names
+	names=$(sed -n 's/^\[  FAILED  \] \([a-z][a-z0-9_]*\)$/\1/p' "$1" | sort -u | paste -sd '|')
+	grep -E "^(SEED|TEST_SEED|($names): VNPU_SEED)=" "$1" | sort -u | head -4
+}
+
 # run_cmocka LABEL BINARY: one test binary, its output shown if it failed.
 run_cmocka() {
 	local label=$1 bin=$2 log rc start=$SECONDS
@@ -69,7 +76,7 @@ run_cmocka() {
 		[ "$last_failed" -eq 0 ] || sed 's/^/    | /' "$log" | tail -60
 	} | report
 	[ "$last_failed" -eq 0 ] ||
-		failure "$label" "$(grep -E '^\[ *(ERROR|LINE|FAILED) *\]|Sanitizer|runtime error' "$log" | head -8)"
+		failure "$label" "$(grep -E '^\[ *(ERROR|LINE|FAILED) *\]|Sanitizer|runtime error' "$log" | head -8; seeds "$log")"
 	rm -f "$log"
 }
 
