@@ -8,6 +8,7 @@
  * needs only the sums of z z^T, z t and t^2, so trying a feature's thresholds in order moves one
  * sample after another from one side's sums to the other's.
  */
+#include <float.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,8 +17,9 @@
 #include "predictor_tree.h"
 #include "tool.h"
 
-/* Thresholds tried per feature if leaves are sums; splits below refine them. */
+/* Thresholds tried first per feature if leaves are sums, and how much closer the next ones are. */
 #define MAX_THRESHOLDS 32
+#define FINER 8
 /* A mean square error that counts as zero: relative errors of a millionth, above rounding's. */
 #define EXACT 1e-12
 /* Added to the scaled normal equations' diagonal: equivalent terms share their coefficient. */
@@ -236,6 +238,7 @@ struct split {
 	double error; /* INFINITY: no split */
 	double at;
 	int feature;
+	uint32_t place; /* of the threshold, counted from the feature's least */
 };
 
 /* The best splits by the expected error, and by the error on the samples. */
@@ -253,19 +256,28 @@ static int compare(const void *a, const void *b)
 	return x->row < y->row ? -1 : x->row > y->row;
 }
 
+/*
+ * A threshold for samples at @a and, above, at @b: the roundest binary number of the gap. Steps of
+ * the times come from sizes of hardware, and models' dimensions often lie exactly on those.
+ */
 static double between(double a, double b)
 {
-	double mid = (a + b) / 2;
+	int exponent;
 
-	return mid < b ? mid : a;
+	frexp(b, &exponent);
+	for (int e = exponent; e >= exponent - DBL_MANT_DIG; e--) {
+		double round = ldexp(ceil(ldexp(a, -e)), e);
+
+		if (round < b)
+			return round;
+	}
+	return a;
 }
 
-/* Tries thresholds of one feature, between samples of different values. */
-static void try_feature(struct fitter *f, uint32_t first, uint32_t n, const struct sums *all,
-			int feature, struct splits *best)
+/* Sorts the samples by @feature. Returns the number of thresholds between different values. */
+static uint32_t sort_by(struct fitter *f, uint32_t first, uint32_t n, int feature)
 {
-	uint32_t places = 0, stride, place = 0;
-	struct sums below = { 0 }, above = *all;
+	uint32_t places = 0;
 
 	for (uint32_t i = 0; i < n; i++) {
 		uint32_t row = f->index[first + i];
@@ -275,19 +287,33 @@ static void try_feature(struct fitter *f, uint32_t first, uint32_t n, const stru
 	qsort(f->sorted, n, sizeof(*f->sorted), compare);
 	for (uint32_t i = 1; i < n; i++)
 		places += f->sorted[i].value > f->sorted[i - 1].value;
-	stride = f->o->leaves == PREDICTOR_CONSTANT
-			 ? 1
-			 : (places + MAX_THRESHOLDS - 1) / MAX_THRESHOLDS;
-	for (uint32_t i = 1; i < n; i++) {
+	return places;
+}
+
+/* Thresholds to try: @stride apart, from place @from to before @to. */
+struct places {
+	uint32_t from, to, stride;
+};
+
+/* Tries thresholds of @feature, by which the samples are sorted. */
+static void try_places(struct fitter *f, uint32_t n, const struct sums *all, int feature,
+		       struct places places, struct splits *best)
+{
+	struct sums below = { 0 }, above = *all;
+	uint32_t place = 0;
+
+	for (uint32_t i = 1; i < n && place < places.to; i++) {
 		const struct row *row = &f->rows[f->sorted[i - 1].row];
+		struct split split = { .feature = feature, .place = place };
 		struct leaf_fit fits[2];
-		struct split split = { .feature = feature };
 
 		count(f, &below, row, 1);
 		count(f, &above, row, -1);
 		if (!(f->sorted[i].value > f->sorted[i - 1].value))
 			continue;
-		if (place++ % stride || i < f->o->min_samples || n - i < f->o->min_samples)
+		place++;
+		if (split.place < places.from || (split.place - places.from) % places.stride ||
+		    i < f->o->min_samples || n - i < f->o->min_samples)
 			continue;
 		fits[0] = fit_leaf(f, &below);
 		fits[1] = fit_leaf(f, &above);
@@ -299,6 +325,54 @@ static void try_feature(struct fitter *f, uint32_t first, uint32_t n, const stru
 		if (split.error < best->own.error)
 			best->own = split;
 	}
+}
+
+static uint32_t stride_of(const struct fitter *f, uint32_t places)
+{
+	return f->o->leaves == PREDICTOR_CONSTANT ? 1
+						  : (places + MAX_THRESHOLDS - 1) / MAX_THRESHOLDS;
+}
+
+static void try_around(struct fitter *f, uint32_t n, const struct sums *all, struct split near,
+		       uint32_t stride, uint32_t finer, struct splits *best)
+{
+	if (!isinf(near.error))
+		try_places(f, n, all, near.feature,
+			   (struct places){ near.place > stride ? near.place - stride : 0,
+					    near.place + stride, finer },
+			   best);
+}
+
+static void keep_better(struct split *to, const struct split *s)
+{
+	if (s->error < to->error)
+		*to = *s;
+}
+
+/*
+ * Tries thresholds of @feature that are far apart, then closer ones around the best, down to single
+ * places: a step of the times that is not found exactly leaves samples of one side on the other,
+ * often too few to be split off there.
+ */
+static void try_feature(struct fitter *f, uint32_t first, uint32_t n, const struct sums *all,
+			int feature, struct splits *best)
+{
+	struct splits own = { { .error = INFINITY }, { .error = INFINITY } };
+	uint32_t places = sort_by(f, first, n, feature), stride = stride_of(f, places), finer;
+
+	if (!places)
+		return;
+	try_places(f, n, all, feature, (struct places){ 0, places, stride }, &own);
+	for (; stride > 1; stride = finer) {
+		struct splits near = own;
+
+		finer = (stride + FINER - 1) / FINER;
+		try_around(f, n, all, near.expected, stride, finer, &own);
+		if (near.own.place != near.expected.place)
+			try_around(f, n, all, near.own, stride, finer, &own);
+	}
+	keep_better(&best->expected, &own.expected);
+	keep_better(&best->own, &own.own);
 }
 
 static uint32_t new_node(struct fitter *f)
