@@ -138,7 +138,7 @@ $(O)/obj/%_evex.o: ISA := -mavx2 -mfma -mf16c $(call UNCHECKED,avx512_vnni)
 PLACED := -falign-functions=64 -Wa,-mbranches-within-32B-boundaries
 AVX512 := -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512vnni -mavx2 -mfma -mf16c $(PLACED)
 $(O)/obj/%_avx512.o: ISA := $(AVX512) $(call UNCHECKED,avx512_vnni)
-$(O)/obj/kernels/kernels_kq_row_avx512.o: ISA += -mavx512vbmi
+$(O)/obj/kernels/kernels_kq_row_avx512.o: ISA += -mavx512vbmi -mgfni
 $(O)/obj/%_amx.o: ISA := $(AVX512) -mamx-tile -mamx-int8 $(call UNCHECKED,amx_int8)
 # It keeps sums in registers that it names, which TSan's calls between its instructions would overwrite.
 $(O)/obj/kernels/kernels_avx512.o: ISA += $(if $(filter thread,$(SAN)),-fno-sanitize=thread)

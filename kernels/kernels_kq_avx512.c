@@ -2,7 +2,8 @@
 /*
  * GGUF's block types with AVX-512 VNNI.
  *
- * One row, where the processor has VBMI, and two, unless it is AMD's: kernels_kq_row_avx512.c.
+ * One row, where the processor has VBMI and GFNI, and two, unless it is AMD's:
+ * kernels_kq_row_avx512.c.
  *
  * Few rows, limited by memory: the numbers u are unpacked in registers, for up to four rows at a
  * time, and are vpdpbusd's unsigned operand. A group's sums start at -zero times the sum of its
@@ -580,7 +581,8 @@ void fw_matmul_kq_avx512(const struct fw_matmul_kq *t, void *scratch)
 {
 	uint32_t all = (t->n + VNPU_PANEL_N - 1) / VNPU_PANEL_N, m0, rows, p, panels;
 
-	if (t->m <= (stream_direct() ? 1 : 2) && __builtin_cpu_supports("avx512vbmi")) {
+	if (t->m <= (stream_direct() ? 1 : 2) && __builtin_cpu_supports("avx512vbmi") &&
+	    __builtin_cpu_supports("gfni")) {
 		fw_matmul_kq_row(t, scratch);
 		return;
 	}

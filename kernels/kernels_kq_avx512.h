@@ -26,7 +26,23 @@ KQ_INLINE __m512 kq_f16(const uint8_t *halves, uint32_t n)
 #define DOT_PAIR(sum, w, pair) \
 	__asm__("vpdpwssd %2%{1to16%}, %1, %0" : "+v"(sum) : "v"(w), "m"(*(pair)))
 
-/* Bits from..from + p - 1 of each byte, at bit @to, where @u has none. @first: @u is empty. */
+/* Bits @from.. of each byte, @p of them, from bit 0 on; with GFNI by one instruction. */
+KQ_INLINE __m512i kq_low_bits(__m512i x, const int p, const int from)
+{
+#ifdef __GFNI__
+	uint64_t matrix = 0;
+
+	/* Its byte 7 - i selects what becomes bit i. */
+#pragma GCC unroll 4
+	for (int i = 0; i < p; i++)
+		matrix |= (uint64_t)1 << (from + i) << (8 * (7 - i));
+	if (from)
+		return _mm512_gf2p8affine_epi64_epi8(x, _mm512_set1_epi64((long long)matrix), 0);
+#endif
+	return _mm512_and_si512(_mm512_srli_epi16(x, from), _mm512_set1_epi8((char)((1 << p) - 1)));
+}
+
+/* Bits from..from + p - 1 of each byte, at bit @to, where @u has none. @to 0: @u is empty. */
 #define KQ_BITS(u, x, p, from, to)                                                       \
 	do {                                                                             \
 		const __m512i mask = _mm512_set1_epi8((char)(((1 << (p)) - 1) << (to))); \
@@ -34,7 +50,7 @@ KQ_INLINE __m512 kq_f16(const uint8_t *halves, uint32_t n)
 					      : _mm512_slli_epi16(x, (to) - (from));     \
 		(u) = (to) ? _mm512_ternarylogic_epi32(moved, mask, u,                   \
 						       0xea) /* moved & mask | u */      \
-			   : _mm512_and_si512(moved, mask);                              \
+			   : kq_low_bits(x, p, from);                                    \
 	} while (0)
 
 /*
@@ -195,7 +211,7 @@ static inline void kq_store(const struct fw_matmul_kq *t, uint32_t m, uint32_t r
 	}
 }
 
-/* One row, or two if not stream_direct(); needs VBMI. @scratch: FW_SCRATCH_BYTES. */
+/* One row, or two if not stream_direct(); needs VBMI and GFNI. @scratch: FW_SCRATCH_BYTES. */
 void fw_matmul_kq_row(const struct fw_matmul_kq *t, void *scratch);
 
 #endif /* KERNELS_KQ_AVX512_H */

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * One row or two, such as the planes of an INT16 input, and GGUF's block types with AVX-512 VNNI
- * and VBMI. Each line of a panel is fetched once and in order. Of one row the sums of all 64
+ * One row or two, such as the planes of an INT16 input, and GGUF's block types with AVX-512 VNNI,
+ * VBMI and GFNI. Each line of a panel is fetched once and in order. Of one row the sums of all 64
  * channels stay in registers from a panel's first block to its last: four registers of a group's
  * sums, which begin with zero, four of the block's sums, and four of the result. Of two rows it is
  * the half of the channels, whose numbers are unpacked once for both, and then the other half.
@@ -31,33 +31,15 @@ KQ_INLINE void row_touch(const struct kq_block *b, const struct vnpu_kq_form f, 
 		(void)*(const volatile uint8_t *)(b->d + i * 64);
 }
 
-/*
- * As kq_ahead(), with a pause of some cycles before each line, for Intel's cores. Two threads of a
- * server with AMX read Q4_K at 33 GB/s without, at 40 with 24 nops and at 38 with 40; most other
- * types are read best with 18.
- */
-KQ_INLINE void row_ahead(const struct kq_block *b, const struct vnpu_kq_form f, uint32_t part,
-			 const uint32_t parts)
-{
-	const uint32_t lines = (uint32_t)vnpu_kq_block_bytes(f) / 64;
-
-	for (uint32_t i = part * lines / parts; i < (part + 1) * lines / parts; i++) {
-		__asm__ volatile(".rept 18\n\tnop\n\t.endr");
-		panel_ahead(b->d + i * 64);
-	}
-}
-
 /* Fetches what follows part @part of @parts of a block. @amd: on AMD's cores. */
 KQ_INLINE void row_fetch(const struct kq_block *b, const struct vnpu_kq_form f, const bool amd,
 			 uint32_t part, const uint32_t parts)
 {
-	if (!amd)
-		row_ahead(b, f, part, parts);
 	/* Small blocks of one plane are used in order anyway. */
-	else if (f.block == 32 && !(f.bits & (f.bits - 1)))
+	if (amd && f.block == 32 && !(f.bits & (f.bits - 1)))
 		return;
 	/* Up to three bits take as long to compute as to read: waiting for reads costs more. */
-	else if (f.bits < 4 || !stream_in_order())
+	if (!amd || f.bits < 4 || !stream_in_order())
 		kq_ahead(b, f, part, parts);
 	else
 		row_touch(b, f, part, parts);
