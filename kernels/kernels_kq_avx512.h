@@ -26,18 +26,31 @@ KQ_INLINE __m512 kq_f16(const uint8_t *halves, uint32_t n)
 #define DOT_PAIR(sum, w, pair) \
 	__asm__("vpdpwssd %2%{1to16%}, %1, %0" : "+v"(sum) : "v"(w), "m"(*(pair)))
 
+#ifdef __GFNI__
+/* Of each byte the bits that kq_row()s, joined by |, have picked; 0 for the others. */
+KQ_INLINE __m512i kq_pick(__m512i x, const uint64_t rows)
+{
+	return _mm512_gf2p8affine_epi64_epi8(x, _mm512_set1_epi64((long long)rows), 0);
+}
+
+/* Bit @from becomes bit @to. */
+KQ_INLINE uint64_t kq_row(uint32_t from, uint32_t to)
+{
+	return (uint64_t)1 << from << (8 * (7 - to));
+}
+#endif
+
 /* Bits @from.. of each byte, @p of them, from bit 0 on; with GFNI by one instruction. */
-KQ_INLINE __m512i kq_low_bits(__m512i x, const int p, const int from)
+KQ_INLINE __m512i kq_low_bits(__m512i x, const uint32_t p, const uint32_t from)
 {
 #ifdef __GFNI__
-	uint64_t matrix = 0;
+	uint64_t rows = 0;
 
-	/* Its byte 7 - i selects what becomes bit i. */
 #pragma GCC unroll 4
-	for (int i = 0; i < p; i++)
-		matrix |= (uint64_t)1 << (from + i) << (8 * (7 - i));
+	for (uint32_t i = 0; i < p; i++)
+		rows |= kq_row(from + i, i);
 	if (from)
-		return _mm512_gf2p8affine_epi64_epi8(x, _mm512_set1_epi64((long long)matrix), 0);
+		return kq_pick(x, rows);
 #endif
 	return _mm512_and_si512(_mm512_srli_epi16(x, from), _mm512_set1_epi8((char)((1 << p) - 1)));
 }

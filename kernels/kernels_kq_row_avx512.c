@@ -46,49 +46,83 @@ KQ_INLINE void row_fetch(const struct kq_block *b, const struct vnpu_kq_form f, 
 }
 
 /*
- * With 3 bits, a number is looked up by six bits of a byte in which its two and its one stand
- * anywhere: the other three count for nothing. So most planes need no shift: of quad @quad the two
- * bits stand at row_two() and the one at row_one().
+ * With 3 bits, a number's two bits and its one bit come from different planes and are joined where
+ * they stand, if they do not stand at the same place. Then one instruction moves all three to the
+ * bottom. Of quad @quad the two stand at three_two(), and the one is brought to three_one().
  */
-KQ_INLINE uint32_t row_two(uint32_t quad)
+KQ_INLINE uint32_t three_two(uint32_t quad)
+{
+	return quad % 4 * 2;
+}
+
+KQ_INLINE uint32_t three_one(uint32_t quad)
+{
+	return quad == 0 ? 2 : quad == 7 ? 3 : quad;
+}
+
+/* As kq_quad(), of 3 bits. */
+KQ_INLINE __m512i row_three(struct kq_planes *p, const uint8_t *numbers, const uint32_t quad)
+{
+	const __m512i mask = _mm512_set1_epi8((char)(1 << three_one(quad)));
+	__m512i one;
+
+	if (quad % 4 == 0)
+		p->p2 = _mm512_loadu_si512(numbers + quad / 4 * 256);
+	if (quad == 0)
+		p->p1 = _mm512_loadu_si512(numbers + 512);
+	one = quad == 0	  ? _mm512_slli_epi16(p->p1, 2)
+	      : quad == 7 ? _mm512_srli_epi16(p->p1, 4)
+			  : p->p1;
+	/* mask ? one : two */
+	return kq_pick(_mm512_ternarylogic_epi32(mask, one, p->p2, 0xca),
+		       kq_row(three_two(quad), 0) | kq_row(three_two(quad) + 1, 1) |
+			       kq_row(three_one(quad), 2));
+}
+
+/*
+ * With 3 bits and levels, a level is looked up by six bits of a byte in which the two and the one
+ * stand anywhere: the other three count for nothing. So most planes need no shift: of quad @quad
+ * the two bits stand at level_two() and the one at level_one().
+ */
+KQ_INLINE uint32_t level_two(uint32_t quad)
 {
 	return quad % 4 == 3 ? 0 : quad % 4 * 2;
 }
 
-KQ_INLINE uint32_t row_one(uint32_t quad)
+KQ_INLINE uint32_t level_one(uint32_t quad)
 {
 	return quad == 0 ? 2 : quad < 6 ? quad : quad - 4;
 }
 
 /*
- * tables[8][64]: the numbers of 3 bits, or their levels, by the six bits of a quad; tables[0] the
- * levels of 4 bits, by six bits of which the lower four count.
+ * tables[8][64]: the levels of 3 bits by the six bits of a quad; tables[0] those of 4 bits, by six
+ * bits of which the lower four count.
  */
 static void row_tables(__m512i tables[8], const struct vnpu_kq_form f)
 {
 	_Alignas(64) uint8_t numbers[64];
 	uint32_t two, one;
 
-	if (f.bits == 4 && f.levels)
+	if (!f.levels)
+		return;
+	if (f.bits == 4)
 		tables[0] = kq_levels(f);
 	if (f.bits != 3)
 		return;
 	for (uint32_t quad = 0; quad < 8; quad++) {
-		two = row_two(quad);
-		one = row_one(quad);
+		two = level_two(quad);
+		one = level_one(quad);
 		for (uint32_t i = 0; i < 64; i++)
 			numbers[i] = (uint8_t)((i >> two & 3) | (i >> one & 1) << 2);
-		tables[quad] = _mm512_load_si512(numbers);
-		if (f.levels)
-			tables[quad] = _mm512_shuffle_epi8(kq_levels(f), tables[quad]);
+		tables[quad] = _mm512_shuffle_epi8(kq_levels(f), _mm512_load_si512(numbers));
 	}
 }
 
-/* As kq_quad(), of 3 bits. */
-KQ_INLINE __m512i row_three(struct kq_planes *p, const uint8_t *numbers, const __m512i *tables,
-			    const uint32_t quad)
+/* As kq_quad(), of 3 bits with levels. */
+KQ_INLINE __m512i row_level_of_three(struct kq_planes *p, const uint8_t *numbers,
+				     const __m512i *tables, const uint32_t quad)
 {
-	const __m512i mask = _mm512_set1_epi8((char)(1 << row_one(quad)));
+	const __m512i mask = _mm512_set1_epi8((char)(1 << level_one(quad)));
 	__m512i two, one;
 
 	if (quad % 4 == 0)
@@ -117,7 +151,8 @@ KQ_INLINE __m512i row_quad(struct kq_planes *p, const uint8_t *numbers, const st
 			   const __m512i *tables, const uint32_t quad)
 {
 	if (f.bits == 3)
-		return row_three(p, numbers, tables, quad);
+		return f.levels ? row_level_of_three(p, numbers, tables, quad)
+				: row_three(p, numbers, quad);
 	if (f.bits == 4 && f.levels)
 		return row_level(p, numbers, tables, quad);
 	return kq_quad(p, numbers, f, quad);
@@ -161,7 +196,19 @@ KQ_INLINE void row_quads(const uint32_t rows, __m512i s[ROW_VECTORS],
 	}
 }
 
-/* acc += s times the scales of a group, odd or even in its pair @pairs; s = 0. */
+/* s = what the sums of group @g start at: the zero of each number, times the activations. */
+KQ_INLINE void row_start(const uint32_t rows, __m512i s[ROW_VECTORS], const struct vnpu_kq_form f,
+			 const struct row_input *in, uint32_t g)
+{
+	const uint32_t vectors = ROW_VECTORS / rows;
+
+#pragma GCC unroll 4
+	for (uint32_t i = 0; i < ROW_VECTORS; i++)
+		s[i] = f.mins ? _mm512_setzero_si512()
+			      : _mm512_set1_epi32(in->sum[i / vectors * in->lds + g] * -kq_zero(f));
+}
+
+/* acc += s times the scales of a group, odd or even in its pair @pairs. */
 KQ_INLINE void row_scale(const uint32_t rows, __m512i acc[ROW_VECTORS], __m512i s[ROW_VECTORS],
 			 const int8_t *pairs, const uint32_t odd)
 {
@@ -171,7 +218,6 @@ KQ_INLINE void row_scale(const uint32_t rows, __m512i acc[ROW_VECTORS], __m512i 
 		__m512i scales = kq_one(kq_pairs(pairs, 0, n), odd);
 
 		acc[i] = _mm512_add_epi32(acc[i], _mm512_mullo_epi32(s[i], scales));
-		s[i] = _mm512_setzero_si512();
 	}
 }
 
@@ -181,7 +227,7 @@ KQ_INLINE bool row_is_short(const struct vnpu_kq_form f)
 	return (f.group * ((1u << kq_unsigned_bits(f)) - 1) << 7) <= INT16_MAX;
 }
 
-/* acc += the sums of two groups, which fit 16 bits, times their scales; both sums = 0. */
+/* acc += the sums of two groups, which fit 16 bits, times their scales. */
 KQ_INLINE void row_scale_pair(const uint32_t rows, __m512i acc[ROW_VECTORS],
 			      __m512i even[ROW_VECTORS], __m512i odd[ROW_VECTORS],
 			      const int8_t *pairs)
@@ -195,7 +241,6 @@ KQ_INLINE void row_scale_pair(const uint32_t rows, __m512i acc[ROW_VECTORS],
 		__asm__("vpdpwssd %2, %1, %0"
 			: "+v"(acc[i])
 			: "v"(both), "v"(kq_pairs(pairs, 0, n)));
-		even[i] = odd[i] = _mm512_setzero_si512();
 	}
 }
 
@@ -215,12 +260,17 @@ KQ_INLINE void row_block(const uint32_t rows, const struct vnpu_kq_form f, const
 
 #pragma GCC unroll 4
 	for (i = 0; i < ROW_VECTORS; i++)
-		acc[i] = s[i] = odd[i] = _mm512_setzero_si512();
+		acc[i] = _mm512_setzero_si512();
 	/* Halves of a unit of 32 k, each a group or the half of one. */
 	for (uint32_t unit = 0; unit < f.block / 32u; unit++, numbers += unit_bytes, a += 32) {
 #pragma GCC unroll 2
 		for (uint32_t half = 0; half < 2; half++) {
 			row_fetch(b, f, amd, part * f.block / 16 + unit * 2 + half, fetches);
+			if (f.group == 16)
+				row_start(rows, half && row_is_short(f) ? odd : s, f, in,
+					  unit * 2 + half);
+			else if (!half)
+				row_start(rows, s, f, in, unit);
 			row_quads(rows, half && row_is_short(f) ? odd : s, planes, numbers, f,
 				  tables, half * 4, a, in->lda);
 			if (f.group == 16 && !row_is_short(f))
@@ -234,13 +284,11 @@ KQ_INLINE void row_block(const uint32_t rows, const struct vnpu_kq_form f, const
 #pragma GCC unroll 4
 	for (i = 0; i < ROW_VECTORS; i++) {
 		n = n0 + i % vectors * 16;
-		low = kq_low(f.mins ? b->min : b->scale, groups, in->sum + i / vectors * in->lds,
-			     n);
-		if (!f.mins)
-			acc[i] = _mm512_sub_epi32(acc[i], _mm512_slli_epi32(low, kq_zero_bits(f)));
 		c[i] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(acc[i]), kq_f16(b->d, n), c[i]);
-		if (f.mins)
-			c[i] = _mm512_fnmadd_ps(_mm512_cvtepi32_ps(low), kq_f16(b->dmin, n), c[i]);
+		if (!f.mins)
+			continue;
+		low = kq_low(b->min, groups, in->sum + i / vectors * in->lds, n);
+		c[i] = _mm512_fnmadd_ps(_mm512_cvtepi32_ps(low), kq_f16(b->dmin, n), c[i]);
 	}
 }
 
@@ -256,11 +304,7 @@ KQ_INLINE void row_small(const uint32_t rows, const struct vnpu_kq_form f, const
 	int32_t sum;
 
 	row_fetch(b, f, amd, part, rows);
-#pragma GCC unroll 4
-	for (i = 0; i < ROW_VECTORS; i++) {
-		sum = in->sum[i / vectors * in->lds];
-		s[i] = f.mins ? _mm512_setzero_si512() : _mm512_set1_epi32(sum * -kq_zero(f));
-	}
+	row_start(rows, s, f, in, 0);
 	row_quads(rows, s, planes, b->numbers + n0 * 4, f, tables, 0, in->a, in->lda);
 	row_quads(rows, s, planes, b->numbers + n0 * 4, f, tables, 4, in->a, in->lda);
 #pragma GCC unroll 4
