@@ -27,14 +27,14 @@ KQ_INLINE __m512 kq_f16(const uint8_t *halves, uint32_t n)
 	__asm__("vpdpwssd %2%{1to16%}, %1, %0" : "+v"(sum) : "v"(w), "m"(*(pair)))
 
 #ifdef __GFNI__
-/* Of each byte the bits that kq_row()s, joined by |, have picked; 0 for the others. */
-KQ_INLINE __m512i kq_pick(__m512i x, const uint64_t rows)
+/* Of each byte the bits @bits, kq_bit()s joined by |; the others are 0. */
+KQ_INLINE __m512i kq_pick(__m512i x, const uint64_t bits)
 {
-	return _mm512_gf2p8affine_epi64_epi8(x, _mm512_set1_epi64((long long)rows), 0);
+	return _mm512_gf2p8affine_epi64_epi8(x, _mm512_set1_epi64((long long)bits), 0);
 }
 
 /* Bit @from becomes bit @to. */
-KQ_INLINE uint64_t kq_row(uint32_t from, uint32_t to)
+KQ_INLINE uint64_t kq_bit(uint32_t from, uint32_t to)
 {
 	return (uint64_t)1 << from << (8 * (7 - to));
 }
@@ -44,13 +44,13 @@ KQ_INLINE uint64_t kq_row(uint32_t from, uint32_t to)
 KQ_INLINE __m512i kq_low_bits(__m512i x, const uint32_t p, const uint32_t from)
 {
 #ifdef __GFNI__
-	uint64_t rows = 0;
+	uint64_t picked = 0;
 
 #pragma GCC unroll 4
 	for (uint32_t i = 0; i < p; i++)
-		rows |= kq_row(from + i, i);
+		picked |= kq_bit(from + i, i);
 	if (from)
-		return kq_pick(x, rows);
+		return kq_pick(x, picked);
 #endif
 	return _mm512_and_si512(_mm512_srli_epi16(x, from), _mm512_set1_epi8((char)((1 << p) - 1)));
 }

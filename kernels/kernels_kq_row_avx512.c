@@ -3,7 +3,7 @@
  * One row or two, such as the planes of an INT16 input, and GGUF's block types with AVX-512 VNNI,
  * VBMI and GFNI. Each line of a panel is fetched once and in order. Of one row the sums of all 64
  * channels stay in registers from a panel's first block to its last: four registers of a group's
- * sums, which begin with zero, four of the block's sums, and four of the result. Of two rows it is
+ * sums, from row_start() on, four of the block's sums, and four of the result. Of two rows it is
  * the half of the channels, whose numbers are unpacked once for both, and then the other half.
  */
 #if defined(__x86_64__)
@@ -35,10 +35,13 @@ KQ_INLINE void row_touch(const struct kq_block *b, const struct vnpu_kq_form f, 
 KQ_INLINE void row_fetch(const struct kq_block *b, const struct vnpu_kq_form f, const bool amd,
 			 uint32_t part, const uint32_t parts)
 {
-	/* Small blocks of one plane are used in order anyway. */
+	/* AMD's cores follow small blocks of one plane by themselves, as they are used in order. */
 	if (amd && f.block == 32 && !(f.bits & (f.bits - 1)))
 		return;
-	/* Up to three bits take as long to compute as to read: waiting for reads costs more. */
+	/*
+	 * On Zen 4 up to three bits take as long to compute as to read, so that waiting for reads
+	 * costs more.
+	 */
 	if (!amd || f.bits < 4 || !stream_in_order())
 		kq_ahead(b, f, part, parts);
 	else
@@ -75,8 +78,8 @@ KQ_INLINE __m512i row_three(struct kq_planes *p, const uint8_t *numbers, const u
 			  : p->p1;
 	/* mask ? one : two */
 	return kq_pick(_mm512_ternarylogic_epi32(mask, one, p->p2, 0xca),
-		       kq_row(three_two(quad), 0) | kq_row(three_two(quad) + 1, 1) |
-			       kq_row(three_one(quad), 2));
+		       kq_bit(three_two(quad), 0) | kq_bit(three_two(quad) + 1, 1) |
+			       kq_bit(three_one(quad), 2));
 }
 
 /*
