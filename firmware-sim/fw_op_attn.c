@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * Attention: ATTN, ATTN_MASK. A tile is t->rows queries, from query t->row on, of each of t->cols
- * KV heads, from head t->col on.
+ * Attention: ATTN, ATTN_MASK, ATTN_AT. A tile is t->rows queries, from query t->row on, of each of
+ * t->cols KV heads, from head t->col on.
  *
  * If a tile has room for all queries of a head, as in decoding, the tiles of a command also divide
  * the keys, by segments (kernels.h). So each worker reads its own part of the cache, whole rows of
@@ -22,6 +22,17 @@ static bool is_mask(const struct fw_cmd *c)
 	return c->u.hdr.op == VNPU_OP_ATTN_MASK;
 }
 
+static bool is_at(const struct fw_cmd *c)
+{
+	return c->u.hdr.op == VNPU_OP_ATTN_AT;
+}
+
+/* ATTN_MASK and ATTN_AT have window and cap at the same place, behind an operand of each row. */
+static bool has_options(const struct fw_cmd *c)
+{
+	return is_mask(c) || is_at(c);
+}
+
 static bool has_mask(const struct fw_cmd *c)
 {
 	return is_mask(c) && c->u.attn_mask.mask.slot != VNPU_SLOT_NONE;
@@ -30,15 +41,21 @@ static bool has_mask(const struct fw_cmd *c)
 /* The number of operand y. */
 static unsigned int attn_y(const struct fw_cmd *c)
 {
-	return is_mask(c) ? 4 : 3;
+	return has_options(c) ? 4 : 3;
+}
+
+/* Rows of the cache from pos on that its rows may attend to. */
+static uint64_t span_of(const struct fw_cmd *c)
+{
+	return is_at(c) ? c->u.attn_at.span : c->u.attn.rows;
 }
 
 /* The first key that tiles read for row @row and those after it: by its window, even if a mask
- * leaves no other row of the command. */
+ * leaves no other row of the command, and wherever its position is. */
 static uint64_t oldest_key(const struct fw_cmd *c, uint64_t row)
 {
-	uint64_t keys = c->pos + (has_mask(c) ? 0 : row) + 1,
-		 window = is_mask(c) ? c->u.attn_mask.window : 0;
+	uint64_t keys = c->pos + (has_mask(c) || is_at(c) ? 0 : row) + 1,
+		 window = has_options(c) ? c->u.attn_mask.window : 0;
 
 	return window && keys > window ? (keys - window) / FW_ATTN_BLOCK * FW_ATTN_BLOCK : 0;
 }
@@ -131,14 +148,26 @@ static void cut_attn(struct decoder *d, struct fw_cmd *c, uint64_t keys)
 	c->nr_tiles = (whole_tiles(c) + part_tiles(c)) * div_up(queries, c->tile_rows);
 }
 
-/* Mask and cap; any window is valid. */
+/* Any window is valid. */
+static int check_cap(struct decoder *d, float cap)
+{
+	CHECK(fw_check_finite(d, "cap", cap));
+	return cap < 0 ? fw_refuse(d, "cap is negative") : 0;
+}
+
+static int check_positions(struct decoder *d, struct fw_cmd *c)
+{
+	const struct vnpu_cmd_attn_at *m = &c->u.attn_at;
+
+	CHECK(fw_check_reserved(d, m->reserved));
+	CHECK(fw_check_bounded(d, "span", m->span, VNPU_MAX_DIM));
+	return fw_check_operand(d, c, 3, m->attn.rows * 4ull, 4);
+}
+
 static int check_mask(struct decoder *d, struct fw_cmd *c)
 {
 	const struct vnpu_cmd_attn_mask *m = &c->u.attn_mask;
 
-	CHECK(fw_check_finite(d, "cap", m->cap));
-	if (m->cap < 0)
-		return fw_refuse(d, "cap is negative");
 	if (has_mask(c))
 		return fw_check_operand(d, c, 3, m->attn.rows * 8ull, 8);
 	if (m->mask.reserved || m->mask.offset)
@@ -157,10 +186,12 @@ static int check_attn(struct decoder *d, struct fw_cmd *c, uint64_t *cost)
 		return fw_refuse(d, "unknown kv_type %u", m->kv_type);
 	CHECK(check_heads(d, c, q_cols));
 	CHECK(fw_check_finite(d, "scale", m->scale));
-	if (is_mask(c))
-		CHECK(check_mask(d, c));
+	if (has_options(c))
+		CHECK(check_cap(d, c->u.attn_mask.cap));
+	if (has_options(c))
+		CHECK(is_at(c) ? check_positions(d, c) : check_mask(d, c));
 	CHECK(fw_check_param(d, "pos", m->pos_param, VNPU_MAX_DIM, &c->pos));
-	keys = c->pos + m->rows;
+	keys = c->pos + span_of(c);
 	if (keys > m->ctx_rows)
 		return fw_refuse(d, "rows %llu..%llu of a cache of %u", (unsigned long long)c->pos,
 				 (unsigned long long)keys - 1, m->ctx_rows);
@@ -218,7 +249,7 @@ static int prepare_attn(struct fw_tile *t, uint64_t index)
 	t->rows = min_u64(per_tile, queries - t->row);
 	first = t->row / group;
 	rows = (t->row + t->rows - 1) / group - first + 1;
-	keys = t->cmd->pos + first + rows;
+	keys = t->cmd->pos + (is_at(t->cmd) ? span_of(t->cmd) : first + rows);
 	begin = oldest_key(t->cmd, first);
 	if (t->cmd->nr_segments > 1) {
 		t->segment += oldest_key(t->cmd, 0) / FW_ATTN_SEGMENT;
@@ -235,6 +266,8 @@ static int prepare_attn(struct fw_tile *t, uint64_t index)
 		   (keys - begin - 1) * v_row_bytes + t->cols * head_bytes);
 	if (has_mask(t->cmd))
 		tile_touch(t, 3, first * 8, rows * 8);
+	if (is_at(t->cmd))
+		tile_touch(t, 3, first * 4, rows * 4);
 	/* The tile that ends last writes the results of all of them. */
 	if (t->cmd->nr_segments > 1)
 		tile_touch(t, attn_y(t->cmd), 0, (m->rows - 1) * m->ldy * 4ull + m->heads * bytes);
@@ -261,9 +294,11 @@ static struct fw_attn attn_of(const struct fw_tile *t, uint64_t col, uint64_t he
 		.first = t->row,
 		.nr_q = t->rows,
 		.pos = t->cmd->pos,
+		.at = is_at(t->cmd) ? tile_at(t, 3) : NULL,
+		.span = (uint32_t)span_of(t->cmd),
 		.mask = has_mask(t->cmd) ? tile_at(t, 3) : NULL,
-		.window = is_mask(t->cmd) ? t->cmd->u.attn_mask.window : 0,
-		.cap = is_mask(t->cmd) ? t->cmd->u.attn_mask.cap : 0,
+		.window = has_options(t->cmd) ? t->cmd->u.attn_mask.window : 0,
+		.cap = has_options(t->cmd) ? t->cmd->u.attn_mask.cap : 0,
 		.k = (uint8_t *)tile_at(t, 1) + col * head_bytes,
 		.v = (uint8_t *)tile_at(t, 2) + col * head_bytes,
 		.k_row_bytes = VNPU_KV_BYTES(m->kv_type, m->ldk),
@@ -309,17 +344,17 @@ static void begin_attn(const struct fw_cmd *c, uint8_t *parts)
 				      memory_order_relaxed);
 }
 
-/* Of the keys that @rows rows attend to, on average; a mask hides none from the modelled NPU. */
+/* Of the keys that rows attend to, on average; a mask hides none from the modelled NPU, and
+ * positions are taken as if they were spread evenly over the span. */
 static double seen_keys(const struct fw_cmd *c)
 {
-	const struct vnpu_cmd_attn *m = &c->u.attn;
-	uint64_t window = is_mask(c) ? c->u.attn_mask.window : 0, below;
+	uint64_t window = has_options(c) ? c->u.attn_mask.window : 0, span = span_of(c), below;
 
-	if (!window || window >= c->pos + m->rows)
-		return (double)c->pos + (m->rows + 1.0) / 2;
-	/* As many rows attend to fewer: by 1, 2, ... */
+	if (!window || window >= c->pos + span)
+		return (double)c->pos + ((double)span + 1) / 2;
+	/* As many positions attend to fewer: by 1, 2, ... */
 	below = window > c->pos + 1 ? window - c->pos - 1 : 0;
-	return (double)window - (double)below * ((double)below + 1) / 2 / m->rows;
+	return (double)window - (double)below * ((double)below + 1) / 2 / (double)span;
 }
 
 static struct npu_cost time_attn(const struct soc_npu *npu, const struct fw_cmd *c)
@@ -337,7 +372,9 @@ static struct npu_cost time_attn(const struct soc_npu *npu, const struct fw_cmd 
 
 	if (has_mask(c))
 		cost.dram_bytes += m->rows * 8.0;
-	if (is_mask(c) && c->u.attn_mask.cap > 0) {
+	if (is_at(c))
+		cost.dram_bytes += m->rows * 4.0;
+	if (has_options(c) && c->u.attn_mask.cap > 0) {
 		cap = fw_vector_time(npu, op.ctx * m->rows * m->heads, FLOAT_OPS_CAP, 0, 0);
 		cost.ns += cap.ns;
 	}
@@ -353,6 +390,14 @@ const struct fw_op fw_op_attn = {
 };
 
 const struct fw_op fw_op_attn_mask = {
+	.check = check_attn,
+	.prepare = prepare_attn,
+	.run = run_attn,
+	.begin = begin_attn,
+	.time = time_attn,
+};
+
+const struct fw_op fw_op_attn_at = {
 	.check = check_attn,
 	.prepare = prepare_attn,
 	.run = run_attn,

@@ -21,6 +21,7 @@
  *			its queries attend to (shadowAttn 3.4)
  *	ATTN_MASK	as ATTN over the rows inside its window: the modelled NPU multiplies what a
  *			mask hides too; a cap takes the vector engine's time for each score
+ *	ATTN_AT		as ATTN_MASK, with positions that are spread evenly over its span
  *	QK_I8		the first half of that, INT8, over all columns that the last row gets; of
  *			commands that follow one another between two barriers only the first has
  *			the set-up (shadowAttn 3.4)

@@ -187,6 +187,22 @@ const struct isa_op isa_ops[ISA_NR_OPS] = {
 		FIELD(attn_mask, cap, FLOAT_OR_NONE, "cap", NULL), PARAM(attn, pos),
 	},
 
+	[VNPU_OP_ATTN_AT].operands = {
+		IN(attn, q, F32, "[rows][heads*head_dim]", "ldq"),
+		IN(attn, k, KV, "[ctx_rows][kv_heads*head_dim]", "ldk"),
+		IN(attn, v, KV, "[ctx_rows][kv_heads*head_dim]", "ldv"),
+		IN(attn_at, positions, POSITIONS, "[rows]", NULL),
+		OUT(attn, y, F32, "[rows][heads*head_dim]", "ldy"),
+	},
+	[VNPU_OP_ATTN_AT].fields = {
+		U32(attn, rows), U32(attn, heads), U32(attn, kv_heads), U32(attn, head_dim),
+		U32(attn, ctx_rows), U32(attn, ldq), U32(attn, ldk), U32(attn, ldv), U32(attn, ldy),
+		FIELD(attn, scale, FLOAT, "scale", NULL),
+		FIELD(attn, kv_type, NAMED, "kv", KV_TYPES), U32(attn_at, span),
+		FIELD(attn_at, window, U32_OR_NONE, "window", NULL),
+		FIELD(attn_at, cap, FLOAT_OR_NONE, "cap", NULL), PARAM(attn, pos),
+	},
+
 	[VNPU_OP_MATMUL_W4].flags = MATMUL_FLAGS,
 	[VNPU_OP_MATMUL_W4].operands = {
 		IN(matmul_w4, a, S8, "[m][k]", "lda"),

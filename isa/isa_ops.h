@@ -13,7 +13,7 @@
 #include <npu/vnpu_isa.h>
 
 #define ISA_MAX_OPERANDS 5
-#define ISA_MAX_FIELDS 14
+#define ISA_MAX_FIELDS 15
 
 /* Type of an operand. */
 enum isa_type {

@@ -96,6 +96,10 @@ struct fw_attn {
 	uint64_t first; /* first query of the tile */
 	uint32_t nr_q; /* of each KV head; heads * nr_q is 1 to fw_attn_queries() */
 	uint64_t pos; /* row r attends to keys 0..pos + r */
+	/* Of ATTN_AT: [rows]; row r attends to keys 0..pos + at[r], of which a greater one counts
+	 * as span - 1. NULL: rows follow one another. */
+	const uint32_t *at;
+	uint32_t span;
 	/* Of ATTN_MASK: [rows], at most VNPU_MASK_ROWS; of the rows pos + j row r attends only to
 	 * those with bit j set, and its own; its keys are counted without the others. head_dim is
 	 * at most VNPU_MASK_HEAD_DIM. NULL: to all. */

@@ -46,7 +46,7 @@ _Static_assert(ATTN_SCRATCH(VNPU_MAX_HEAD_DIM, 2) <= FW_SCRATCH_BYTES, "a tile's
 _Static_assert(ATTN_SCRATCH(VNPU_MASK_HEAD_DIM, 3) <= FW_SCRATCH_BYTES, "with a mask");
 _Static_assert(ATTN_FEW_SCRATCH <= FW_SCRATCH_BYTES, "of few queries");
 
-/* ---- masks ----------------------------------------------------------------------------------- */
+/* ---- positions and masks -------------------------------------------------------------------- */
 
 /* What the mask lets row @row attend to: rows behind t->pos, its own included. The mask may change
  * while it is read. */
@@ -55,6 +55,17 @@ static uint64_t attn_mask(const struct fw_attn *t, uint64_t row)
 	uint64_t mask = __atomic_load_n(&t->mask[row], __ATOMIC_RELAXED);
 
 	return (mask & attn_below(row)) | 1ull << row;
+}
+
+/* The keys that row @row attends to, without a mask. Positions may change while they are read. */
+static uint64_t attn_keys_of(const struct fw_attn *t, uint64_t row)
+{
+	uint32_t at;
+
+	if (!t->at)
+		return t->pos + row + 1;
+	at = __atomic_load_n(&t->at[row], __ATOMIC_RELAXED);
+	return t->pos + (at < t->span ? at + 1 : t->span);
 }
 
 /* The first of a query's @keys keys. */
@@ -72,7 +83,7 @@ static void attn_see(struct attn_work *w)
 	w->oldest = UINT64_MAX;
 	for (uint32_t i = 0; i < t->nr_q; i++, last = row) {
 		row = (t->first + i) / t->group;
-		w->nr_keys[i] = t->pos + row + 1;
+		w->nr_keys[i] = row == last ? w->nr_keys[i - 1] : attn_keys_of(t, row);
 		if (t->mask) {
 			w->masks[i] = row == last ? w->masks[i - 1] : attn_mask(t, row);
 			w->nr_keys[i] = t->pos + (uint64_t)__builtin_popcountll(w->masks[i]);
@@ -182,7 +193,8 @@ static uint64_t attn_nr_keys(const struct fw_attn *t, uint32_t i)
 {
 	uint64_t row = (t->first + i) / t->group;
 
-	return t->pos + (t->mask ? (uint64_t)__builtin_popcountll(attn_mask(t, row)) : row + 1);
+	return t->mask ? t->pos + (uint64_t)__builtin_popcountll(attn_mask(t, row))
+		       : attn_keys_of(t, row);
 }
 
 static void attn_result(float *y, const float *acc, const float *total, uint32_t dim)
@@ -318,7 +330,7 @@ static void kernel_attn_fold(const struct fw_attn *t)
 
 	for (h = 0; h < t->heads; h++)
 		for (i = 0; i < t->nr_q; i++, first += part) {
-			/* Its owner may change a mask at any moment: it is read once. */
+			/* Masks and positions may change at any moment: they are read once. */
 			keys = attn_nr_keys(t, i);
 			segment = attn_from(t, keys) / FW_ATTN_SEGMENT;
 			segment = segment > t->segment ? segment : t->segment;

@@ -39,6 +39,7 @@ struct attn_work {
 	uint64_t j0; /* the block's first key */
 	uint32_t first, end; /* the block's queries of a head: others attend to none of its keys */
 	uint32_t shared; /* the block's keys before its tail */
+	uint32_t most; /* of these, those that some query attends to come before it */
 	bool alike; /* all the block's queries attend to the same of these, from the first one on */
 	/* A query's keys in the block are unseen .. seen - 1. */
 	uint32_t unseen[FW_ATTN_MAX_QUERIES], seen[FW_ATTN_MAX_QUERIES];
@@ -430,10 +431,8 @@ static struct attn_source attn_row(const struct fw_attn *t, const void *cache, s
 static void attn_block_keys(struct attn_work *w, uint32_t h)
 {
 	const struct fw_attn *t = w->t;
-	uint32_t n = attn_stop(w, w->end - 1);
-
-	if (n)
-		attn_scores(w, w->p, h, attn_row(t, t->k, t->k_row_bytes, h, w->j0), n);
+	if (w->most)
+		attn_scores(w, w->p, h, attn_row(t, t->k, t->k_row_bytes, h, w->j0), w->most);
 	if (w->shared < ATTN_KEYS) {
 		attn_scores(w, w->tail, h, attn_row(t, t->k, t->k_row_bytes, h, t->pos),
 			    attn_tail_rows(w));
@@ -446,12 +445,12 @@ static void attn_block_keys(struct attn_work *w, uint32_t h)
 static void attn_add_shared(struct attn_work *w, float *acc, struct attn_source v)
 {
 	const bool scaled = w->t->kv_type == VNPU_KV_Q8_0;
-	uint32_t part = scaled ? VNPU_Q8_0_VALUES : w->wide, n = attn_stop(w, w->end - 1), d;
-	struct attn_values values = attn_values(w, v, n);
+	uint32_t part = scaled ? VNPU_Q8_0_VALUES : w->wide, d;
+	struct attn_values values = attn_values(w, v, w->most);
 
 	for (d = 0; d < w->wide; d += part, v.at += VNPU_Q8_0_BYTES) {
 		if (scaled)
-			attn_scale(w, v, 0, n);
+			attn_scale(w, v, 0, w->most);
 		attn_add(w, acc, scaled ? w->scaled : w->p, &values, d, d + part);
 	}
 }
@@ -489,8 +488,13 @@ static void attn_see_block(struct attn_work *w, uint64_t j0)
 	while (w->first < w->end && !attn_sees(w, w->end - 1))
 		w->end--;
 	w->alike = true;
-	for (uint32_t i = w->first; i < w->end; i++)
-		w->alike &= !w->unseen[i] && attn_stop(w, i) == attn_stop(w, w->first);
+	w->most = 0;
+	for (uint32_t i = w->first; i < w->end; i++) {
+		uint32_t stop = attn_stop(w, i);
+
+		w->most = stop > w->most ? stop : w->most;
+		w->alike &= !w->unseen[i] && stop == attn_stop(w, w->first);
+	}
 }
 
 /* Makes head @h's weights and scales those at hand. */

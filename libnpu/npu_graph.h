@@ -60,7 +60,7 @@ enum npu_dtype {
 	/* [positions][head_dim] INT8 values of one KV head (<npu/vnpu_isa.h>: ATTN_I8); positions a
 	 * multiple of 64. */
 	NPU_V8_PANEL,
-	NPU_U32, /* [rows][1] positions of npu_rope_at() */
+	NPU_U32, /* [rows][1] positions of npu_rope_at() and npu_attn_at() */
 	NPU_U64, /* [rows][1] masks of npu_attn_mask() */
 };
 
@@ -286,6 +286,27 @@ struct npu_attn_options {
 struct npu_tensor *npu_attn_mask(struct npu_graph *g, struct npu_tensor *q, struct npu_tensor *k,
 				 struct npu_tensor *v, uint32_t heads, uint32_t kv_heads,
 				 float scale, int pos, const struct npu_attn_options *options);
+/*
+ * npu_attn() by rows that do not follow one another: row r is at params[pos] + positions[r] and
+ * attends to the rows of the caches up to that one. @positions NPU_U32 [rows][1] are below @span,
+ * and a greater one counts as @span - 1; params[pos] + @span must be within the caches. A row has
+ * the bits of the row at the same position of npu_attn(). @window and @cap are those of
+ * npu_attn_options, 0: none. The device needs ISA 1.11.
+ *
+ *	at = npu_graph_input(g, "positions", NPU_U32, rows, 1);
+ *	q = npu_rope_at(g, q, freqs, at, heads, pos, NPU_ROPE_HALVES);
+ *	y = npu_attn_at(g, q, k, v, heads, kv_heads, scale, pos,
+ *			&(struct npu_attn_positions){ .positions = at, .span = 256 });
+ */
+struct npu_attn_positions {
+	struct npu_tensor *positions;
+	uint32_t span; /* 1 .. rows of the caches */
+	uint32_t window;
+	float cap;
+};
+struct npu_tensor *npu_attn_at(struct npu_graph *g, struct npu_tensor *q, struct npu_tensor *k,
+			       struct npu_tensor *v, uint32_t heads, uint32_t kv_heads, float scale,
+			       int pos, const struct npu_attn_positions *at);
 /*
  * The scores by which queries find their important keys (shadowAttn 3.2): q s8 [rows][head_dim],
  * one query head, k NPU_K8_PANEL [positions][head_dim], an input. The result, s16

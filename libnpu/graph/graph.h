@@ -53,6 +53,7 @@ struct graph_op {
 	float value; /* eps or scale */
 	uint32_t window;
 	float cap;
+	uint32_t span;
 	int param;
 	uint64_t duration_ns;
 	/* Of a line of a matmul's rows; 0: one line. @search: the compiler chooses it. */

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* A context's cache: COPY and STORE write it, ATTN and ATTN_MASK read it. */
+/* A context's cache: COPY and STORE write it, ATTN, ATTN_MASK and ATTN_AT read it. */
 #include <errno.h>
 
 #include "op.h"
@@ -75,7 +75,7 @@ const struct npu_op npu_op_store = {
 	.lower = lower_store,
 };
 
-/* ---- ATTN, ATTN_MASK ---- */
+/* ---- ATTN, ATTN_MASK, ATTN_AT ---- */
 
 static bool attn_fits(struct npu_graph *g, const char *name, const struct graph_op *op)
 {
@@ -129,14 +129,21 @@ struct npu_tensor *npu_attn(struct npu_graph *g, struct npu_tensor *q, struct np
 	return graph_attn(g, "attn", op);
 }
 
-static bool attn_options_ok(struct npu_graph *g, const struct npu_attn_options *o, uint32_t rows)
+static bool attn_cap_ok(struct npu_graph *g, const char *name, float cap)
 {
-	if (!graph_finite(g, "attn_mask", o->cap))
+	if (!graph_finite(g, name, cap))
 		return false;
-	if (o->cap < 0) {
-		graph_fail(g, -EINVAL, "attn_mask: cap %g is negative", (double)o->cap);
+	if (cap < 0) {
+		graph_fail(g, -EINVAL, "%s: cap %g is negative", name, (double)cap);
 		return false;
 	}
+	return true;
+}
+
+static bool attn_options_ok(struct npu_graph *g, const struct npu_attn_options *o, uint32_t rows)
+{
+	if (!attn_cap_ok(g, "attn_mask", o->cap))
+		return false;
 	if (o->mask && (!graph_operand(g, "attn_mask", o->mask, NPU_U64) ||
 			!graph_shape(g, "attn_mask", o->mask, rows, 1)))
 		return false;
@@ -176,6 +183,42 @@ struct npu_tensor *npu_attn_mask(struct npu_graph *g, struct npu_tensor *q, stru
 	return graph_attn(g, "attn_mask", op);
 }
 
+static bool attn_positions_ok(struct npu_graph *g, const struct npu_attn_positions *at,
+			      const struct npu_tensor *q, const struct npu_tensor *k)
+{
+	if (!attn_cap_ok(g, "attn_at", at->cap) ||
+	    !graph_operand(g, "attn_at", at->positions, NPU_U32) ||
+	    !graph_shape(g, "attn_at", at->positions, q->rows, 1) || !graph_cache(g, "attn_at", k))
+		return false;
+	if (!at->span || at->span > k->rows) {
+		graph_fail(g, -EINVAL, "attn_at: a span of %u in a cache of %u rows", at->span,
+			   k->rows);
+		return false;
+	}
+	return true;
+}
+
+struct npu_tensor *npu_attn_at(struct npu_graph *g, struct npu_tensor *q, struct npu_tensor *k,
+			       struct npu_tensor *v, uint32_t heads, uint32_t kv_heads, float scale,
+			       int pos, const struct npu_attn_positions *at)
+{
+	struct graph_op op = {
+		.op = VNPU_OP_ATTN_AT,
+		.in = { q, k, v, at->positions },
+		.heads = heads,
+		.kv_heads = kv_heads,
+		.value = scale,
+		.param = pos,
+		.window = at->window,
+		.cap = at->cap,
+		.span = at->span,
+	};
+
+	if (!graph_member(g, "attn_at", q) || !attn_positions_ok(g, at, q, k))
+		return NULL;
+	return graph_attn(g, "attn_at", op);
+}
+
 /* Of the cache's last rows: each attends to all but those after it, or to a window of them. */
 static uint64_t seen_rows(uint64_t rows, uint64_t ctx_rows, uint32_t window)
 {
@@ -190,6 +233,7 @@ static void lower_attn(struct lower_out *o, void *cmd, const struct graph_op *op
 {
 	struct vnpu_cmd_attn *c = cmd;
 	const struct npu_tensor *q = op->in[0], *k = op->in[1], *v = op->in[2], *y = op->out[0];
+	uint32_t span = op->span ? op->span : q->rows;
 
 	c->rows = q->rows;
 	c->heads = op->heads;
@@ -206,7 +250,7 @@ static void lower_attn(struct lower_out *o, void *cmd, const struct graph_op *op
 	if (c->kv_type != VNPU_KV_F32)
 		lower_needs(o, 2);
 	lower_operands(o, c, op);
-	o->macs += 2 * seen_rows(q->rows, k->rows, op->window) * q->cols;
+	o->macs += 2 * seen_rows(span, k->rows, op->window) * q->rows / span * q->cols;
 }
 
 static void text_attn(struct graph_text *t, struct npu_tensor *out[])
@@ -249,4 +293,33 @@ const struct npu_op npu_op_attn_mask = {
 	.texts = { { "Y = attn_mask Q K V MASK|- HEADS KV_HEADS SCALE P WINDOW CAP",
 		     "of rows P + j row r sees those of bits j of MASK[r]; 0: no window, no cap",
 		     text_attn_mask } },
+};
+
+static void lower_attn_at(struct lower_out *o, void *cmd, const struct graph_op *op)
+{
+	struct vnpu_cmd_attn_at *c = cmd;
+
+	c->window = op->window;
+	c->cap = op->cap;
+	c->span = op->span;
+	lower_attn(o, &c->attn, op);
+}
+
+static void text_attn_at(struct graph_text *t, struct npu_tensor *out[])
+{
+	struct npu_attn_positions at = { .positions = text_tensor(t, 3),
+					 .span = text_integer(t, 8, UINT32_MAX),
+					 .window = text_integer(t, 9, UINT32_MAX),
+					 .cap = text_number(t, 10) };
+
+	out[0] = npu_attn_at(text_graph(t), text_tensor(t, 0), text_tensor(t, 1), text_tensor(t, 2),
+			     text_integer(t, 4, UINT32_MAX), text_integer(t, 5, UINT32_MAX),
+			     text_number(t, 6), text_param(t, 7), &at);
+}
+
+const struct npu_op npu_op_attn_at = {
+	.lower = lower_attn_at,
+	.texts = { { "Y = attn_at Q K V POSITIONS HEADS KV_HEADS SCALE P SPAN WINDOW CAP",
+		     "row r is at P + POSITIONS[r], below P + SPAN; 0: no window, no cap",
+		     text_attn_at } },
 };

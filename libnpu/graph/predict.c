@@ -59,10 +59,13 @@ static void full_cache(struct fw_cmd *c)
 	const struct vnpu_cmd_attn *attn = &c->u.attn;
 	const struct vnpu_cmd_qk_i8 *qk = &c->u.qk_i8;
 	const struct vnpu_cmd_attn_i8 *i8 = &c->u.attn_i8;
+	const struct vnpu_cmd_attn_at *at = &c->u.attn_at;
 
 	if ((c->u.hdr.op == VNPU_OP_ATTN || c->u.hdr.op == VNPU_OP_ATTN_MASK) &&
 	    attn->pos_param != VNPU_PARAM_NONE)
 		c->pos = attn->ctx_rows - attn->rows;
+	if (c->u.hdr.op == VNPU_OP_ATTN_AT && attn->pos_param != VNPU_PARAM_NONE)
+		c->pos = attn->ctx_rows - at->span;
 	if (c->u.hdr.op == VNPU_OP_QK_I8 && qk->pos_param != VNPU_PARAM_NONE)
 		c->pos = qk->ctx_rows - qk->rows;
 	if (c->u.hdr.op == VNPU_OP_ATTN_I8 && i8->pos_param != VNPU_PARAM_NONE)

@@ -160,6 +160,23 @@ grep -q '^graph tree isa=1.10 ' "$scratch/out" && grep -q '^slot 2 input mask u6
 	grep -q ': attn_mask .* mask=mask rows=3 heads=2 kv_heads=1 head_dim=64 ctx_rows=64 .* kv=f16 pos=pos$' "$scratch/out" &&
 	grep -q ': attn_mask .* mask=none .* kv=f16 window=16 cap=30 pos=pos$' "$scratch/out" &&
 	ok "positions and masks are bindings" || not_ok "positions and masks are bindings" "$(<"$scratch/out")"
+cat >"$scratch/at.txt" <<'GRAPH'
+graph at
+param pos
+input q f32 3 128
+input positions u32 3 1
+state k f16 64 64
+state v f16 64 64
+t = attn_at q k v positions 2 1 0.125 pos 40 0 0
+y = attn_at t k v positions 2 1 0.125 pos 40 16 30
+output y y
+GRAPH
+passes "npuc builds a graph of chosen rows" "$bin/npuc" build "$scratch/at.txt" -o "$scratch/at.elf"
+passes "npuc lists it" "$bin/npuc" dis "$scratch/at.elf"
+grep -q '^graph at isa=1.11 ' "$scratch/out" && grep -q '^slot . input positions u32 \[3\]\[1\] bytes=12' "$scratch/out" &&
+	grep -q ': attn_at .* positions=positions rows=3 heads=2 kv_heads=1 head_dim=64 ctx_rows=64 .* kv=f16 span=40 pos=pos$' "$scratch/out" &&
+	grep -q ': attn_at .* kv=f16 span=40 window=16 cap=30 pos=pos$' "$scratch/out" &&
+	ok "span and window are listed" || not_ok "span and window are listed" "$(<"$scratch/out")"
 cat >"$scratch/acts.txt" <<'GRAPH'
 graph acts
 input x f32 3 64

@@ -537,6 +537,31 @@ static const struct bad_field bad_stream[] = {
 	CMD(ATTN_MASK, attn_mask, attn.scale, 0x7fc00000), /* NaN */
 	CMD(ATTN_MASK, attn_mask, attn.kv_type, VNPU_KV_Q8_0 + 1),
 
+	COMMON(ATTN_AT, attn),
+	REF4(ATTN_AT, attn_at, attn.q),
+	REF4(ATTN_AT, attn_at, attn.k),
+	REF4(ATTN_AT, attn_at, attn.v),
+	REF4(ATTN_AT, attn_at, positions),
+	CMD(ATTN_AT, attn_at, positions.offset, 65536 - 12),
+	CMD(ATTN_AT, attn_at, positions.slot, VNPU_SLOT_NONE),
+	DIM(ATTN_AT, attn_at, span),
+	CMD(ATTN_AT, attn_at, span, 12), /* behind the cache */
+	CMD(ATTN_AT, attn_at, reserved, 1),
+	CMD(ATTN_AT, attn_at, cap, 0xbf800000), /* -1 */
+	CMD(ATTN_AT, attn_at, cap, 0x7f800000), /* infinity */
+	REF4(ATTN_AT, attn_at, attn.y),
+	OUT(ATTN_AT, attn_at, attn.y),
+	DIM(ATTN_AT, attn_at, attn.rows),
+	CMD(ATTN_AT, attn_at, attn.kv_heads, 4),
+	CMD(ATTN_AT, attn_at, attn.ctx_rows, 8),
+	CMD(ATTN_AT, attn_at, attn.ldq, 107),
+	CMD(ATTN_AT, attn_at, attn.ldk, 35),
+	CMD(ATTN_AT, attn_at, attn.ldv, 35),
+	CMD(ATTN_AT, attn_at, attn.ldy, 107),
+	CMD(ATTN_AT, attn_at, attn.pos_param, ALL_PARAM_HUGE),
+	CMD(ATTN_AT, attn_at, attn.scale, 0x7fc00000), /* NaN */
+	CMD(ATTN_AT, attn_at, attn.kv_type, VNPU_KV_Q8_0 + 1),
+
 	COMMON(STORE, store),
 	REF(STORE, store, x),
 	CMD(STORE, store, x.offset, 2),

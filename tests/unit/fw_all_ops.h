@@ -9,7 +9,7 @@
 #define ALL_DATA 0x100000
 #define ALL_WEIGHTS 0x110000
 #define ALL_OUT 0x120000
-#define ALL_OUT_BYTES (27 * 4096)
+#define ALL_OUT_BYTES (28 * 4096)
 #define ALL_END (ALL_OUT + ALL_OUT_BYTES)
 
 #define ALL_SCALE 4092 /* in ALL_WEIGHTS: a scale for all rows */
@@ -399,6 +399,36 @@ static UNUSED void all_ops_tree(struct job_builder *b)
 	job_cmd(b, VNPU_OP_ATTN_MASK, &attn, sizeof(attn));
 }
 
+/* Of chosen rows: random positions, most of them beyond the span. */
+static UNUSED void all_ops_chosen(struct job_builder *b)
+{
+	struct vnpu_cmd_attn_at c = {
+		.attn = {
+			.q = ref_to(ALL_SLOT_IN, 0),
+			.k = ref_to(ALL_SLOT_IN, 8192),
+			.v = ref_to(ALL_SLOT_IN, 16384),
+			.y = ref_to(ALL_SLOT_OUT, 110592),
+			.rows = 4,
+			.heads = 6,
+			.kv_heads = 2,
+			.head_dim = 18,
+			.ctx_rows = 16,
+			.ldq = 110,
+			.ldk = 36,
+			.ldv = 40,
+			.ldy = 108,
+			.pos_param = ALL_PARAM_POS,
+			.scale = 0.2f,
+		},
+		.positions = ref_to(ALL_SLOT_IN, 20000),
+		.window = 9,
+		.cap = 20,
+		.span = 11,
+	};
+
+	job_cmd(b, VNPU_OP_ATTN_AT, &c, sizeof(c));
+}
+
 /* Every operation once, on random data. */
 static UNUSED void all_ops_make(struct job_builder *b, struct fake *f, uint32_t ctx)
 {
@@ -473,6 +503,7 @@ static UNUSED void all_ops_make(struct job_builder *b, struct fake *f, uint32_t 
 	job_cmd(b, VNPU_OP_ATTN, &attn, sizeof(attn));
 	all_ops_caches(b);
 	all_ops_tree(b);
+	all_ops_chosen(b);
 	job_end(b);
 }
 

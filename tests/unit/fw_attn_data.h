@@ -169,15 +169,23 @@ static UNUSED void attn_run_parts(struct attn *x, const struct fw_kernels *set, 
 	free(parts);
 }
 
+/* The key of row @row itself. */
+static UNUSED uint64_t attn_own(const struct attn *x, uint64_t row)
+{
+	const struct fw_attn *t = &x->t;
+
+	return t->pos + (!t->at ? row : t->at[row] < t->span ? t->at[row] : t->span - 1);
+}
+
 /* Whether row @row attends to key @j. */
 static UNUSED bool attn_sees(const struct attn *x, uint32_t row, uint64_t j)
 {
 	uint64_t pos = x->t.pos, below = row < 64 ? (1ull << row) - 1 : 0, bits, later;
 
-	if (j > pos + row)
+	if (j > attn_own(x, row))
 		return false;
 	if (!x->t.mask)
-		return !x->t.window || pos + row - j < x->t.window;
+		return !x->t.window || attn_own(x, row) - j < x->t.window;
 	bits = (x->t.mask[row] & below) | 1ull << row;
 	if (j >= pos && !(bits >> (j - pos) & 1))
 		return false;
@@ -192,7 +200,7 @@ static UNUSED void attn_query(double *y, const struct attn *x, uint32_t h, uint6
 	uint32_t d, dim = x->t.head_dim;
 	const float *q = x->q + i / x->t.group * x->t.ldq + (h * x->t.group + i % x->t.group) * dim,
 		    *k = x->k_values + h * x->keys * dim, *v = x->v_values + h * x->keys * dim;
-	uint64_t n = x->t.pos + i / x->t.group + 1, j;
+	uint64_t n = attn_own(x, i / x->t.group) + 1, j;
 	double *p = need(n * sizeof(*p)), max = -INFINITY, sum = 0;
 
 	for (j = 0; j < n; j++) {

@@ -324,15 +324,23 @@ static void tiles_of_decoding_cover_its_keys_and_heads_once(void **state)
 
 	for (int round = 0; round < 200; round++) {
 		struct vnpu_cmd_attn_mask c = any_attention();
-		uint64_t pos = rng_below(MAX_KEYS - c.attn.rows + 1), oldest = oldest_key(&c, pos);
+		uint32_t span = rng_below(2) ? c.attn.rows : any(1, MAX_KEYS);
+		uint64_t pos = rng_below(MAX_KEYS - span + 1), oldest = oldest_key(&c, pos);
+		struct vnpu_cmd_attn_at at = { .attn = c.attn,
+					       .positions = ref_to(0, 2 << 20),
+					       .window = c.window,
+					       .span = span };
 		uint64_t head_bytes = c.attn.head_dim * 2, row_bytes = head_bytes * c.attn.kv_heads;
 		uint32_t workers = any(0, 20);
 		const struct fw_cmd *cmd;
 
 		job_begin(&b);
 		job_slot(&b, 4096, AS_BYTES - 4096, VNPU_SLOT_READ | VNPU_SLOT_WRITE);
-		c.attn.pos_param = job_param(&b, pos);
-		job_cmd(&b, VNPU_OP_ATTN_MASK, &c, sizeof(c));
+		at.attn.pos_param = c.attn.pos_param = job_param(&b, pos);
+		if (span == c.attn.rows)
+			job_cmd(&b, VNPU_OP_ATTN_MASK, &c, sizeof(c));
+		else
+			job_cmd(&b, VNPU_OP_ATTN_AT, &at, sizeof(at));
 		job_end(&b);
 		space_decode(&s, &b, AS_BYTES, (struct fw_prog){ .workers = workers });
 		cmd = &s.prog.cmds[0];
@@ -348,14 +356,14 @@ static void tiles_of_decoding_cover_its_keys_and_heads_once(void **state)
 			head = (read->va - cmd->va[1]) % row_bytes / head_bytes;
 			rows = (read->size - 1) / row_bytes + 1;
 			heads = (read->size - (rows - 1) * row_bytes) / head_bytes;
-			assert_true(row >= oldest && row + rows <= pos + c.attn.rows);
+			assert_true(row >= oldest && row + rows <= pos + span);
 			assert_true(head + heads <= c.attn.kv_heads);
 			for (uint64_t r = row; r < row + rows; r++)
 				for (uint64_t h = head; h < head + heads; h++)
 					covered[r][h]++;
 			*(heads == c.attn.kv_heads ? &whole : &shared) += 1;
 		}
-		for (uint64_t r = oldest; r < pos + c.attn.rows; r++)
+		for (uint64_t r = oldest; r < pos + span; r++)
 			for (uint64_t h = 0; h < c.attn.kv_heads; h++)
 				assert_int_equal(covered[r][h], 1);
 		fw_prog_free(&s.prog);

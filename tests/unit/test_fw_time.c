@@ -1,85 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* Device times: a pure function of a decoded job; the runtime's plan computes the same. */
-#include "fw_all_ops.h"
-
-#include <math.h>
-
-#include "fw_time.h"
+#include "fw_time_data.h"
 #include "plan.h"
-#include "soc.h"
-
-/* Larger than any address space, so that every shape fits into its slot. */
-#define AS_BITS 44
-#define BIG (1ull << AS_BITS)
-
-static struct soc *soc;
-
-static int setup(void **state)
-{
-	char why[512];
-
-	soc = soc_load("sd8gen3", why, sizeof(why));
-	if (!soc)
-		puts(why);
-	rng_seed("test_fw_time");
-	return !soc;
-}
-
-static int teardown(void **state)
-{
-	soc_free(soc);
-	return 0;
-}
-
-static uint32_t any(uint32_t min, uint32_t max)
-{
-	return min + rng_below(max - min + 1);
-}
-
-static double launch_ns(void)
-{
-	return soc->npu.launch_us * 1000;
-}
-
-/* One slot for everything: only shapes matter. */
-static void begin(struct job_builder *b)
-{
-	job_begin(b);
-	job_slot(b, 0, BIG, VNPU_SLOT_READ | VNPU_SLOT_WRITE);
-}
-
-static void decode(struct fw_prog *prog, struct job_builder *b)
-{
-	char why[256];
-
-	if (fw_prog_decode(prog, b->stream, b->stream_bytes, b->table, b->table_bytes, BIG, why,
-			   sizeof(why)))
-		fail_msg("%s", why);
-}
-
-static uint64_t job_ns(struct job_builder *b)
-{
-	struct fw_prog prog = { 0 };
-	uint64_t ns;
-
-	job_end(b);
-	decode(&prog, b);
-	ns = fw_time_job_ns(&soc->npu, &prog);
-	fw_prog_free(&prog);
-	return ns;
-}
-
-/* A job of one matmul, which may be permuted. */
-static uint64_t cmd_ns(uint16_t op, void *cmd, uint32_t bytes, bool permuted)
-{
-	struct job_builder b;
-	struct vnpu_cmd *hdr;
-
-	begin(&b);
-	hdr = job_cmd(&b, op, cmd, bytes);
-	hdr->flags = permuted ? VNPU_CMD_PERMUTED : 0;
-	return job_ns(&b);
-}
 
 static enum npu_time_order order_of(bool permuted)
 {
@@ -324,21 +246,6 @@ static void outliers_take_no_longer_with_narrower_weights(void **state)
 	}
 }
 
-/* Commands of one head, one after another, with a barrier after the first @apart of them. */
-static uint64_t scores_ns(struct vnpu_cmd_qk_i8 *c, uint32_t heads, uint32_t apart)
-{
-	struct job_builder b;
-
-	begin(&b);
-	job_param(&b, c->ctx_rows - c->rows);
-	for (uint32_t h = 0; h < heads; h++) {
-		if (h == apart)
-			job_plain(&b, VNPU_OP_BARRIER);
-		job_cmd(&b, VNPU_OP_QK_I8, c, sizeof(*c));
-	}
-	return job_ns(&b);
-}
-
 static void a_layernorm_takes_seven_operations_per_value(void **state)
 {
 	for (int i = 0; i < 100; i++) {
@@ -372,141 +279,6 @@ static void an_activation_takes_as_many_operations_as_it_has(void **state)
 		assert_true(fabs((double)cmd_ns(VNPU_OP_ACT, &c, sizeof(c), false) - launch_ns() -
 				 npu_time_alone_ns(&soc->npu, cost)) <= 1);
 	}
-}
-
-/* shadowAttn 3.4: heads that share a launch share its set-up. */
-static void scores_of_heads_side_by_side_are_set_up_once(void **state)
-{
-	for (int i = 0; i < 100; i++) {
-		uint32_t heads = any(2, 5), rows = any(1, 300);
-		struct vnpu_cmd_qk_i8 c = { .rows = rows,
-					    .head_dim = any(1, 64) * 4,
-					    .ctx_rows = 64 * any((rows + 63) / 64, 64) };
-		struct npu_time_attention op = { .rows = rows,
-						 .heads = 1,
-						 .head_dim = c.head_dim,
-						 .ctx = c.ctx_rows,
-						 .type = NPU_TIME_I8,
-						 .scores_only = true };
-		struct npu_cost cost = npu_time_attention(&soc->npu, &op);
-		double first = npu_time_alone_ns(&soc->npu, cost), next;
-
-		cost.ns -= soc->npu.dynamic_setup_us * 1000;
-		next = npu_time_alone_ns(&soc->npu, cost);
-		c.ldq = c.head_dim;
-		c.lds = c.ctx_rows;
-		assert_true(fabs((double)scores_ns(&c, heads, heads) - launch_ns() - first -
-				 (heads - 1) * next) <= heads);
-		assert_true(fabs((double)scores_ns(&c, heads, 1) - launch_ns() - 2 * first -
-				 (heads - 2) * next) <= heads);
-	}
-}
-
-static void attention_in_int8_takes_what_the_model_says(void **state)
-{
-	for (int i = 0; i < 100; i++) {
-		uint32_t rows = any(1, 300);
-		struct vnpu_cmd_attn_i8 c = { .rows = rows,
-					      .heads = any(1, 16),
-					      .head_dim = any(1, 64) * 4,
-					      .ctx_rows = 64 * any((rows + 63) / 64, 64),
-					      .pos_param = VNPU_PARAM_NONE,
-					      .scale = 1 };
-		struct npu_time_attention op = { .rows = rows,
-						 .heads = c.heads,
-						 .head_dim = c.head_dim,
-						 .ctx = (rows + 1.0) / 2,
-						 .type = NPU_TIME_I8 };
-		struct npu_cost cost = npu_time_attention(&soc->npu, &op);
-		struct job_builder b;
-
-		c.ldq = c.ldy = c.heads * c.head_dim;
-		assert_true(fabs((double)cmd_ns(VNPU_OP_ATTN_I8, &c, sizeof(c), false) -
-				 launch_ns() - npu_time_alone_ns(&soc->npu, cost)) <= 1);
-		begin(&b);
-		job_cmd(&b, VNPU_OP_ATTN_I8, &c, sizeof(c));
-		job_cmd(&b, VNPU_OP_ATTN_I8, &c, sizeof(c));
-		cost.ns -= 2 * soc->npu.dynamic_setup_us * 1000;
-		assert_true(
-			fabs((double)(job_ns(&b) - cmd_ns(VNPU_OP_ATTN_I8, &c, sizeof(c), false)) -
-			     npu_time_alone_ns(&soc->npu, cost)) <= 2);
-	}
-}
-
-static struct vnpu_cmd_attn_mask any_attn(uint32_t rows)
-{
-	uint32_t heads = any(1, 16), dim = any(1, 64) * 4;
-
-	return (struct vnpu_cmd_attn_mask){ .attn = { .rows = rows,
-						      .heads = heads,
-						      .kv_heads = 1,
-						      .head_dim = dim,
-						      .ctx_rows = 4096,
-						      .ldq = heads * dim,
-						      .ldk = dim,
-						      .ldv = dim,
-						      .ldy = heads * dim,
-						      .pos_param = VNPU_PARAM_NONE,
-						      .scale = 1 } };
-}
-
-static void trees_take_as_long_as_sequences(void **state)
-{
-	for (int i = 0; i < 100; i++) {
-		struct vnpu_cmd_attn_mask c = any_attn(any(1, VNPU_MASK_ROWS));
-		struct vnpu_cmd_rope_at p = { .rope = { .rows = c.attn.rows,
-							.heads = c.attn.heads,
-							.head_dim = c.attn.head_dim,
-							.rot_dim = c.attn.head_dim,
-							.ldx = c.attn.ldq,
-							.ldy = c.attn.ldq,
-							.pos_param = VNPU_PARAM_NONE } };
-		struct npu_cost bytes = { .dram_bytes = c.attn.rows * 8.0 };
-		uint64_t ns, plain, most = (uint64_t)npu_time_alone_ns(&soc->npu, bytes) + 2;
-
-		plain = cmd_ns(VNPU_OP_ATTN, &c.attn, sizeof(c.attn), false);
-		ns = cmd_ns(VNPU_OP_ATTN_MASK, &c, sizeof(c), false);
-		assert_true(ns >= plain && ns <= plain + most);
-		plain = cmd_ns(VNPU_OP_ROPE, &p.rope, sizeof(p.rope), false);
-		ns = cmd_ns(VNPU_OP_ROPE_AT, &p, sizeof(p), false);
-		assert_true(ns >= plain && ns <= plain + most);
-	}
-}
-
-static void a_window_takes_as_long_as_its_keys(void **state)
-{
-	for (int i = 0; i < 100; i++) {
-		uint32_t rows = any(1, 300), seen = 0;
-		struct vnpu_cmd_attn_mask c = any_attn(rows);
-		struct npu_time_attention op = { rows, c.attn.heads, c.attn.head_dim,
-						 0,    NPU_TIME_F16, 16,
-						 false };
-		struct npu_cost cost;
-
-		c.mask.slot = VNPU_SLOT_NONE;
-		c.window = any(1, 400);
-		for (uint32_t r = 1; r <= rows; r++)
-			seen += r < c.window ? r : c.window;
-		op.ctx = (double)seen / rows;
-		cost = npu_time_attention(&soc->npu, &op);
-		assert_true(fabs((double)cmd_ns(VNPU_OP_ATTN_MASK, &c, sizeof(c), false) -
-				 launch_ns() - npu_time_alone_ns(&soc->npu, cost)) <= 1);
-		c.cap = 50;
-		cost.ns += npu_time_vector(&soc->npu, op.ctx * rows * op.heads, 7, 0).ns;
-		assert_true(fabs((double)cmd_ns(VNPU_OP_ATTN_MASK, &c, sizeof(c), false) -
-				 launch_ns() - npu_time_alone_ns(&soc->npu, cost)) <= 1);
-	}
-}
-
-/* 2 and 4 ms, which the model meets to 2 % (docs/soc-model.md). */
-static void scores_take_as_long_as_the_paper_s(void **state)
-{
-	struct vnpu_cmd_qk_i8 c = {
-		.rows = 128, .head_dim = 64, .ctx_rows = 2048, .ldq = 64, .lds = 2048
-	};
-
-	assert_true(fabs((double)scores_ns(&c, 1, 1) - 2e6) < 4e4);
-	assert_true(fabs((double)scores_ns(&c, 4, 4) - 4e6) < 8e4);
 }
 
 static void a_job_s_time_is_that_of_its_launch_and_commands_in_ns_and_cycles(void **state)
@@ -783,11 +555,6 @@ int main(void)
 		cmocka_unit_test(a_matmul_of_4_bits_reads_half_the_bytes),
 		cmocka_unit_test(a_matmul_of_k_bits_reads_k_bits_of_each_weight),
 		cmocka_unit_test(outliers_take_no_longer_with_narrower_weights),
-		cmocka_unit_test(scores_of_heads_side_by_side_are_set_up_once),
-		cmocka_unit_test(attention_in_int8_takes_what_the_model_says),
-		cmocka_unit_test(trees_take_as_long_as_sequences),
-		cmocka_unit_test(a_window_takes_as_long_as_its_keys),
-		cmocka_unit_test(scores_take_as_long_as_the_paper_s),
 		cmocka_unit_test(a_job_s_time_is_that_of_its_launch_and_commands_in_ns_and_cycles),
 		cmocka_unit_test(sleeps_take_their_time_one_after_another),
 		cmocka_unit_test(a_copy_takes_its_bytes),

@@ -704,6 +704,8 @@ static void without_a_graph_every_function_fails(void **state)
 	assert_null(npu_matmul_permute(NULL, NULL));
 	assert_null(npu_attn_mask(NULL, NULL, NULL, NULL, 1, 1, 1, NPU_NO_PARAM,
 				  &(struct npu_attn_options){ 0 }));
+	assert_null(npu_attn_at(NULL, NULL, NULL, NULL, 1, 1, 1, NPU_NO_PARAM,
+				&(struct npu_attn_positions){ .span = 1 }));
 	assert_int_equal(npu_store_rows(NULL, NULL, NULL, 0), -EINVAL);
 	assert_null(npu_graph_output(NULL, "y", NULL));
 	assert_null(npu_graph_output(NULL, "y", x));

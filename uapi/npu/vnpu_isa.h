@@ -37,7 +37,7 @@
 #include "vnpu_kq.h"
 
 #define VNPU_ISA_MAJOR 1
-#define VNPU_ISA_MINOR 10
+#define VNPU_ISA_MINOR 11
 #define VNPU_ISA_VERSION (VNPU_ISA_MAJOR << 16 | VNPU_ISA_MINOR)
 
 #define VNPU_STREAM_MAGIC 0x53504e56u /* "VNPS" */
@@ -175,7 +175,8 @@ struct vnpu_ref {
 	X(ATTN_I8, attn_i8, 27, 9, attn_i8)                         \
 	X(ROPE_AT, rope_at, 28, 10, rope_at)                        \
 	X(ATTN_MASK, attn_mask, 29, 10, attn_mask)                  \
-	X(LAYERNORM, layernorm, 30, 10, layernorm)
+	X(LAYERNORM, layernorm, 30, 10, layernorm)                  \
+	X(ATTN_AT, attn_at, 31, 11, attn_at)
 
 #define VNPU_OPS(X) VNPU_FLOW_OPS(X) VNPU_TENSOR_OPS(X)
 
@@ -648,6 +649,22 @@ struct vnpu_cmd_attn_mask {
 	struct vnpu_ref mask;
 	uint32_t window;
 	float cap; /* not negative */
+};
+
+/*
+ * ATTN_AT (1.11): ATTN by rows that do not follow one another. With p = params[pos_param], query
+ * row r is at position p + positions[r], in any order, and attends to the rows of the cache up to
+ * that one, its own included. positions u32[rows] lie in memory and are below span: a greater one
+ * counts as span - 1. p + span must not exceed ctx_rows. window and cap are those of ATTN_MASK. A
+ * row has the bits of the same row of ATTN or ATTN_MASK.
+ */
+struct vnpu_cmd_attn_at {
+	struct vnpu_cmd_attn attn;
+	struct vnpu_ref positions;
+	uint32_t window;
+	float cap; /* not negative */
+	uint32_t span;
+	uint32_t reserved; /* 0 */
 };
 
 /*
