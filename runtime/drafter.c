@@ -17,8 +17,18 @@
 #define MIN_MATCH 1
 /* Candidates of a position. More are seldom right. */
 #define CANDIDATES 4
-/* So many positions of a token in a prompt have candidates, the last ones. */
+/* So many positions of a token in a prompt have candidates at most, the last ones; */
 #define TOKEN_POSITIONS 2
+/* and of a prompt one in POSITION_SHARE at most, and so many that what comes before the output
+ * matrix and behind it is CALIBRATION_SHARE of the prompt's work; but FEW_POSITIONS always. */
+#define POSITION_SHARE 8
+#define CALIBRATION_SHARE 0.01
+#define FEW_POSITIONS 63
+/* With the last token, which has logits anyway, full blocks of LANE_LOGIT_ROWS. */
+#define POSITION_BLOCK 64
+/* To find the best of logits takes as long as so many of a layer's multiply-accumulates for each;
+ * measured with AVX-512. */
+#define LOGIT_MACS 128
 /* Of the best token's probability: less is not plausible. */
 #define PLAUSIBLE 0.1
 /* Tokens of a step's draft beyond which segments are dropped: of 0 to 64, that with which tokens
@@ -220,42 +230,82 @@ struct positions {
 	struct llm_candidate (*best)[CANDIDATES]; /* [nr][k] */
 };
 
-/*
- * Chooses the last positions of each token: a calibrated tree begins at the last one, or where a
- * match ends. Of the prompt's last position there are none: its best token is chosen anyway.
- * @seen [n_vocab]: 0. An unknown token, with which the prompt will be refused, is passed over.
- */
-static void choose_positions(struct positions *p, const int32_t *prompt, size_t n, uint8_t *seen,
-			     unsigned int n_vocab)
-{
-	size_t at = n - 1;
+/* Ranks of positions, the lower the more they bring: how often the token comes again, below
+ * TOKEN_POSITIONS, if it comes more than once; TOKEN_POSITIONS if not. */
+#define RANK_NONE 254
+#define RANK_CHOSEN 255
 
-	for (size_t i = n - 1; i-- > 0;) {
-		if ((uint32_t)prompt[i] >= n_vocab || seen[prompt[i]] == TOKEN_POSITIONS)
-			continue;
-		seen[prompt[i]]++;
-		p->at[--at] = i;
+/*
+ * Sets @rank [n]. Answers use the tokens that a prompt repeats, so those have candidates before
+ * others do. A calibrated tree begins at a token's last position, or where a match ends. @times
+ * [n_vocab]: 0. An unknown token, with which the prompt will be refused, is passed over.
+ */
+static void rank_positions(uint8_t *rank, const int32_t *prompt, size_t n, uint8_t *times,
+			   unsigned int n_vocab)
+{
+	for (size_t i = n; i-- > 0;) {
+		bool known = (uint32_t)prompt[i] < n_vocab;
+
+		rank[i] =
+			known && times[prompt[i]] < TOKEN_POSITIONS ? times[prompt[i]] : RANK_NONE;
+		if (known && times[prompt[i]] < TOKEN_POSITIONS)
+			times[prompt[i]]++;
 	}
-	p->nr = n - 1 - at;
-	memmove(p->at, p->at + at, p->nr * sizeof(*p->at));
+	for (size_t i = 0; i < n; i++)
+		if (rank[i] == 0 && times[prompt[i]] == 1)
+			rank[i] = TOKEN_POSITIONS;
+	/* Its best token is chosen anyway. */
+	rank[n - 1] = RANK_NONE;
+}
+
+/* How many positions of a prompt of @n tokens may have candidates. */
+static size_t most_positions(const struct shape *s, size_t n)
+{
+	double layer = 0, most;
+	uint64_t rows, cols;
+
+	for (int op = 0; op < LLM_OP_HEAD; op++)
+		if (llm_op_matmul(s, (enum llm_op)op, &rows, &cols))
+			layer += (double)rows * (double)cols;
+	most = CALIBRATION_SHARE * layer * s->layers / (layer + LOGIT_MACS * (double)s->vocab);
+	most = (double)n * (most < 1.0 / POSITION_SHARE ? most : 1.0 / POSITION_SHARE);
+	return most > FEW_POSITIONS ? ((size_t)most + 1) / POSITION_BLOCK * POSITION_BLOCK - 1
+				    : FEW_POSITIONS;
+}
+
+/* Chooses the @left positions of the lowest ranks, and of one rank the last. */
+static void choose_positions(struct positions *p, uint8_t *rank, size_t n, size_t left)
+{
+	for (unsigned int r = 0; r <= TOKEN_POSITIONS; r++)
+		for (size_t i = n; i-- > 0 && left;)
+			if (rank[i] == r) {
+				rank[i] = RANK_CHOSEN;
+				left--;
+			}
+	for (size_t i = 0; i < n; i++)
+		if (rank[i] == RANK_CHOSEN)
+			p->at[p->nr++] = i;
 }
 
 static int positions_init(struct positions *p, const struct llm_engine *e, const int32_t *prompt,
 			  size_t n)
 {
-	uint8_t *seen = calloc(e->info.n_vocab, 1);
+	uint8_t *times = calloc(e->info.n_vocab, 1), *rank = calloc(n, 1);
 	int err = 0;
 
 	*p = (struct positions){
 		.at = calloc(n, sizeof(*p->at)),
 		.k = e->info.n_vocab < CANDIDATES ? e->info.n_vocab : CANDIDATES,
 	};
-	if (seen && p->at)
-		choose_positions(p, prompt, n, seen, e->info.n_vocab);
+	if (times && rank && p->at) {
+		rank_positions(rank, prompt, n, times, e->info.n_vocab);
+		choose_positions(p, rank, n, most_positions(&e->shape, n));
+	}
 	p->best = calloc(p->nr + 1, sizeof(*p->best));
-	if (!seen || !p->at || !p->best)
+	if (!times || !rank || !p->at || !p->best)
 		err = llm_fail(-ENOMEM, "no memory for %zu positions", n);
-	free(seen);
+	free(times);
+	free(rank);
 	return err;
 }
 
@@ -331,9 +381,9 @@ static int eval_calibrating(struct llm_drafter *d, struct llm_session *s, const 
 
 	if (!err)
 		err = llm_session_eval_at(s, prompt, n, p.at, p.nr, p.k, take_candidates, &p);
-	start_ns = engine_now_ns();
 	if (!err)
 		err = drafter_read(d, prompt, n);
+	start_ns = engine_now_ns();
 	if (!err)
 		err = store_candidates(d, &p, n);
 	d->stats.store_ns += engine_now_ns() - start_ns;
@@ -366,6 +416,7 @@ static int learn_prompt(struct llm_drafter *d, struct llm_session *s, const int3
 	if (err)
 		return err;
 	llm_session_stats(s, &after);
+	d->stats.layer_ns += after.at.layer_ns - before.at.layer_ns;
 	d->stats.head_ns += after.at.head_ns - before.at.head_ns;
 	d->stats.reduce_ns += after.at.reduce_ns - before.at.reduce_ns;
 	if (n >= LONG_PROMPT)

@@ -454,10 +454,13 @@ struct llm_attention_stats {
 	uint64_t graphs, graph_bytes; /* of estimates that were made */
 };
 
-/* llm_session_eval_at(): positions that had candidates, and the time of the output matrix for them
- * and of its result's reduction, on the engine's clock. */
+/*
+ * llm_session_eval_at(): positions that had candidates, and the time of the last layer for them
+ * (placement npu, which computes it for no others; 0 where all rows go through it), of the output
+ * matrix, and of its result's reduction, on the engine's clock.
+ */
 struct llm_at_stats {
-	uint64_t positions, head_ns, reduce_ns;
+	uint64_t positions, layer_ns, head_ns, reduce_ns;
 };
 
 /* Token trees; times are on the engine's clock. */
@@ -664,9 +667,8 @@ struct llm_drafter_stats {
 	uint64_t tokens; /* that the passes gave */
 	uint64_t draft_ns; /* the host's time: drafting, and learning from the results */
 	/* Calibration (3.3): positions of prompts that have candidates, and the time that they
-	 * cost: rows of the output matrix and their reduction, on the engine's clock, and
-	 * the host's time for storing them. */
-	uint64_t calibrated, head_ns, reduce_ns, store_ns;
+	 * cost, as in llm_at_stats on the engine's clock, and the host's for storing them. */
+	uint64_t calibrated, layer_ns, head_ns, reduce_ns, store_ns;
 	uint64_t reused; /* tokens that were kept of rejected drafts (3.4) */
 	uint64_t bytes; /* memory of the drafter */
 	uint64_t context_tokens, history_tokens; /* that it drafts from */

@@ -40,6 +40,8 @@
 #define DEFAULT_MAX_CTX 4096
 /* The first ISA whose records say what workers were busy with: 1.6 */
 #define MEASURED_ISA (1u << 16 | 6)
+/* The first ISA with attention of chosen rows: 1.11 */
+#define CHOSEN_ISA (1 << 16 | 11)
 /* The first ISA with positions and masks for token trees: 1.10 */
 #define MASKED_ISA (1u << 16 | 10)
 
@@ -58,6 +60,7 @@ static struct plan_options session_plan(const struct llm_engine *e)
 		.widths = e->own_widths ? e->widths : NULL,
 		.shadow = e->shadow.inputs ? &e->shadow : NULL,
 		.attention = e->attention,
+		.positions = !e->info.device || e->info.device->isa_version >= CHOSEN_ISA,
 		.masks = !e->info.device || e->info.device->isa_version >= MASKED_ISA,
 		.cut = e->cut,
 		.cut_ud = e->cut_ud,
@@ -501,6 +504,7 @@ void llm_session_stats(const struct llm_session *session, struct llm_session_sta
 
 	*stats = session->stats;
 	stats->chunk = r->chunk;
+	stats->at.layer_ns = r->at.layer_ns;
 	stats->at.head_ns = r->at.head_ns;
 	stats->at.reduce_ns = r->at.reduce_ns;
 	stats->tree.bytes = lane_memory_tree_bytes(&session->memory);

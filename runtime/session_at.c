@@ -69,7 +69,7 @@ int llm_session_eval_at(struct llm_session *session, const int32_t *ids, size_t 
 
 	err = err ? err : check_at(session, n, at, nr_at, k);
 	if (!err && !session->engine->dry_run)
-		err = lane_memory_want_all(&session->memory);
+		err = lane_memory_want_chosen(&session->memory, nr_at + 1);
 	if (err)
 		return err;
 	pass.at = rows = rows_of(n, at, nr_at, &pass.nr_at);

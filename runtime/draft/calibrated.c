@@ -30,24 +30,33 @@ static int32_t before(const struct calibrated *c, size_t at)
 	return at ? c->context[at - 1] : -1;
 }
 
-static int compare_tokens(const void *a, const void *b, void *calibrated)
+/* The token at @at, or if @back the one before, as a number in the order of tokens from -1 on. */
+static uint32_t sort_key(const struct calibrated *c, size_t at, bool back)
 {
-	uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
-	const struct calibrated *c = calibrated;
-
-	if (c->context[x] != c->context[y])
-		return c->context[x] < c->context[y] ? -1 : 1;
-	return x < y ? -1 : x > y;
+	return (uint32_t)(back ? before(c, at) : c->context[at]) ^ 1u << 31;
 }
 
-static int compare_pairs(const void *a, const void *b, void *calibrated)
+/* Sorts positions by the token at them, or @back = 1: before them; equal ones stay in their
+ * order: by digits, the lowest first. @other: room for as many. */
+static void sort_by(const struct calibrated *c, bool back, uint32_t *order, uint32_t *other)
 {
-	uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
-	const struct calibrated *c = calibrated;
+	enum { BITS = 11, DIGITS = 3 };
+	size_t first[1 << BITS];
 
-	if (c->context[x] == c->context[y] && before(c, x) != before(c, y))
-		return before(c, x) < before(c, y) ? -1 : 1;
-	return compare_tokens(a, b, calibrated);
+	for (int digit = 0; digit < DIGITS; digit++) {
+		const unsigned int shift = BITS * digit, mask = (1 << BITS) - 1;
+
+		memset(first, 0, sizeof(first));
+		for (size_t i = 0; i < c->n; i++)
+			first[sort_key(c, i, back) >> shift & mask]++;
+		for (size_t i = 0, sum = 0, n; i < 1 << BITS; i++, sum += n) {
+			n = first[i];
+			first[i] = sum;
+		}
+		for (size_t i = 0; i < c->n; i++)
+			other[first[sort_key(c, order[i], back) >> shift & mask]++] = order[i];
+		memcpy(order, other, c->n * sizeof(*order));
+	}
 }
 
 /* Makes *@array have room for @bytes. */
@@ -71,17 +80,24 @@ static bool make_room(struct calibrated *c, size_t n)
 
 int calibrated_extend(struct calibrated *c, const int32_t *ids, size_t n)
 {
+	uint32_t *other;
+
 	if (n >= UINT32_MAX - c->n)
 		return llm_fail(-EINVAL, "calibration of %zu tokens after %zu", n, c->n);
-	if (!make_room(c, c->n + n))
+	other = malloc((c->n + n) * sizeof(*other));
+	if (!other || !make_room(c, c->n + n)) {
+		free(other);
 		return llm_fail(-ENOMEM, "no memory for the candidates of %zu tokens", c->n + n);
+	}
 	memcpy(c->context + c->n, ids, n * sizeof(*ids));
 	memset(c->nr + c->n, 0, n * sizeof(*c->nr));
-	for (size_t i = c->n; i < c->n + n; i++)
-		c->by_token[i] = c->by_pair[i] = (uint32_t)i;
 	c->n += n;
-	qsort_r(c->by_token, c->n, sizeof(uint32_t), compare_tokens, c);
-	qsort_r(c->by_pair, c->n, sizeof(uint32_t), compare_pairs, c);
+	for (size_t i = 0; i < c->n; i++)
+		c->by_token[i] = c->by_pair[i] = (uint32_t)i;
+	sort_by(c, false, c->by_token, other);
+	sort_by(c, true, c->by_pair, other);
+	sort_by(c, false, c->by_pair, other);
+	free(other);
 	return 0;
 }
 

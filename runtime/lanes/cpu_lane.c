@@ -271,6 +271,16 @@ static void run_op(struct lane_memory *m, const struct lane_call *call)
 	}
 }
 
+static void keep(struct lane_memory *m, const struct lane_call *call)
+{
+	size_t n_embd = m->loaded->model.n_embd;
+
+	for (uint32_t i = 0; i < call->work->logits; i++)
+		memcpy(m->chosen.kept + (call->work->logits_row + i) * n_embd,
+		       m->y.data + (call->chunk->row + lane_logits_row(call, i)) * n_embd,
+		       n_embd * sizeof(float));
+}
+
 int lane_cpu_run(struct lane_memory *m, const struct lane_call *call)
 {
 	struct lane_slice slice;
@@ -282,6 +292,10 @@ int lane_cpu_run(struct lane_memory *m, const struct lane_call *call)
 	if (call->work->what != LANE_SLICE) {
 		if (call->work->op == LLM_OP_EMBED)
 			return embed(m, call);
+		if (call->work->op == LLM_OP_KEEP) {
+			keep(m, call);
+			return 0;
+		}
 		if (call->work->op == LLM_OP_EXPERTS)
 			return lane_cpu_experts(m, call);
 		if (call->work->op == LLM_OP_SHADOW)

@@ -20,6 +20,8 @@ struct graph_builder {
 	int pos;
 	struct npu_tensor *inv_freq[2]; /* as in llm_model.inv_freq; NULL: not needed so far */
 	struct npu_tensor *depths, *ancestors; /* of a token tree; NULL: rows are a sequence */
+	struct npu_tensor *positions; /* of chosen rows, below span; NULL: likewise */
+	unsigned int span;
 	char prefix[32]; /* of the weights' symbols */
 	char name[48];
 };

@@ -20,7 +20,8 @@ const char *llm_graph_name(enum llm_graph which)
 	static const char *const names[LLM_NR_GRAPHS] = {
 		[LLM_GRAPH_SLICE] = "slice",   [LLM_GRAPH_SUBGRAPH] = "subgraph",
 		[LLM_GRAPH_LAYERS] = "layers", [LLM_GRAPH_TREE] = "tree",
-		[LLM_GRAPH_TOKEN] = "token",   [LLM_GRAPH_HEAD] = "head",
+		[LLM_GRAPH_TOKEN] = "token",   [LLM_GRAPH_CHOSEN] = "chosen",
+		[LLM_GRAPH_HEAD] = "head",
 	};
 
 	return names[which];
@@ -199,9 +200,9 @@ struct npu_tensor *builder_heads(struct graph_builder *b, struct npu_tensor *x, 
 		x = npu_rmsnorm(b->g, x, builder_vector(b, norm, cols), b->m->qk_eps);
 	if (!freqs)
 		return x;
-	if (b->depths)
-		return npu_rope_at(b->g, x, builder_freqs(b, freqs), b->depths, heads, b->pos,
-				   mode);
+	if (b->depths || b->positions)
+		return npu_rope_at(b->g, x, builder_freqs(b, freqs),
+				   b->depths ? b->depths : b->positions, heads, b->pos, mode);
 	return npu_rope(b->g, x, builder_freqs(b, freqs), heads, b->pos, mode);
 }
 
@@ -212,7 +213,14 @@ struct npu_tensor *builder_attention(struct graph_builder *b, struct npu_tensor 
 	const struct npu_attn_options options = { .mask = b->ancestors,
 						  .window = llm_model_window(m, b->layer),
 						  .cap = m->attn_cap };
+	const struct npu_attn_positions at = { .positions = b->positions,
+					       .span = b->span,
+					       .window = options.window,
+					       .cap = m->attn_cap };
 
+	if (b->positions)
+		return npu_attn_at(b->g, q, k_cache, v_cache, m->n_head, m->n_head_kv,
+				   m->attn_scale, b->pos, &at);
 	return npu_attn_mask(b->g, q, k_cache, v_cache, m->n_head, m->n_head_kv, m->attn_scale,
 			     b->pos, &options);
 }
@@ -247,7 +255,8 @@ static struct npu_tensor *build_attention(struct graph_builder *b, struct graph_
 	struct graph_input out = { 0 };
 
 	q = builder_heads(b, builder_matmul(b, in, LLM_ATTN_Q), b->m->n_head, LLM_LAYER_Q_NORM);
-	build_keys(b, in, k_cache, v_cache);
+	if (!b->positions)
+		build_keys(b, in, k_cache, v_cache);
 	out.x = builder_attention(b, q, k_cache, v_cache);
 	return builder_norm(b, builder_matmul(b, &out, LLM_ATTN_OUTPUT), LLM_LAYER_ATTN_POST_NORM);
 }
@@ -323,12 +332,17 @@ static void build_graph(struct graph_builder *b, const struct lane_whole *whole)
 		b->depths = npu_graph_input(b->g, "depths", NPU_U32, b->rows, 1);
 		b->ancestors = npu_graph_input(b->g, "ancestors", NPU_U64, b->rows, 1);
 	}
+	if (whole->graph == LLM_GRAPH_CHOSEN) {
+		b->positions = npu_graph_input(b->g, "positions", NPU_U32, b->rows, 1);
+		b->span = whole->span;
+		b->pos = NPU_NO_PARAM;
+	}
 	if (whole->graph != LLM_GRAPH_HEAD)
 		x = build_layers(b, whole, x);
-	if (whole->graph == LLM_GRAPH_LAYERS || whole->graph == LLM_GRAPH_TREE)
-		npu_graph_output(b->g, "y", x);
-	else
+	if (whole->graph == LLM_GRAPH_TOKEN || whole->graph == LLM_GRAPH_HEAD)
 		npu_graph_output(b->g, "logits", build_head(b, x));
+	else
+		npu_graph_output(b->g, "y", x);
 }
 
 int builder_init(struct graph_builder *b, const struct llm_loaded *loaded, const char *what,

@@ -20,6 +20,9 @@ enum llm_graph {
 	LLM_GRAPH_LAYERS, /* x -> y, some layers or all; param pos */
 	LLM_GRAPH_TREE, /* the same of a token tree: depths u32, ancestors u64 of each row */
 	LLM_GRAPH_TOKEN, /* x -> logits: some layers or all, and what HEAD has; param pos */
+	/* x -> y: rows that stand apart, whose keys and values the caches of these layers have:
+	 * positions u32 of each row, below @span */
+	LLM_GRAPH_CHOSEN,
 	LLM_GRAPH_HEAD, /* x -> logits: the output norm and the output matrix */
 	LLM_NR_GRAPHS,
 };
@@ -87,6 +90,7 @@ struct lane_whole {
 	/* LLM_GRAPH_LAYERS: the last of them only puts keys and values into its cache, and y is
 	 * what it reads. */
 	bool keys;
+	unsigned int span; /* LLM_GRAPH_CHOSEN */
 };
 /* Builds it for the caches of a session. */
 int llm_graph_build(const struct lane_memory *memory, const struct lane_whole *whole, void **image,

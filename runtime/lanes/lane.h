@@ -42,6 +42,9 @@ enum lane_what {
 	LANE_SLICE, /* a rectangle of a matmul's result */
 	LANE_CHUNK, /* all operators after the embedding, as one program of the NPU */
 	LANE_BLOCK, /* those of some layers, for some rows of the chunk, as one program too */
+	/* The last layer of chosen tokens that LLM_OP_KEEP has kept, likewise: of the pass's
+	 * (lane_call.at) logits of them from logits_row on */
+	LANE_CHOSEN,
 	/* Operators op .. last of a layer as one program of the NPU: a subgraph that all layers and
 	 * chunks share (llm.npu 3.2) */
 	LANE_SUBGRAPH,
@@ -64,10 +67,12 @@ struct lane_work {
 	/* Output norm, head, LLM_OP_LOGITS, LANE_CHUNK: the chunk's rows whose logits are wanted,
 	 * at most LANE_LOGIT_ROWS; of chosen positions (lane_call.at) those from logits_row on. */
 	uint32_t logits_row, logits;
-	/* Of a prompt's last layer nobody reads more than keys and values, and the row whose logits
-	 * are wanted. LANE_CHUNK, LANE_SUBGRAPH: rows of that layer get keys and values only; of a
-	 * LANE_CHUNK with logits, the row logits_row all else too. */
+	/* Of a prompt's last layer nobody reads more than keys and values, and the rows whose
+	 * logits are wanted. LANE_CHUNK, LANE_SUBGRAPH: rows of that layer get keys and values
+	 * only; of a LANE_CHUNK with logits, the row logits_row all else too. */
 	bool keys;
+	/* A LANE_CHOSEN, or the time of a part of it; the head: of its result. */
+	bool chosen;
 	/* LLM_OP_ESTIMATE, LLM_OP_SELECT: some of the layer's heads, and the slot of the scores of
 	 * each. nr_heads 0: all of them, without slots; of LLM_OP_SELECT those that have full
 	 * attention, beside others whose scores are estimated. */

@@ -126,6 +126,8 @@ uint64_t lane_memory_bytes(const struct lane_memory *m, const struct shape *shap
 	return bytes + (uint64_t)rows * lane_shadow_cols(m->loaded) * sizeof(float) +
 	       m->all_memory.bytes +
 	       (uint64_t)m->scratch_floats * sizeof(float) * m->loaded->threads + m->tree.bytes +
+	       m->chosen.memory.bytes +
+	       m->chosen.max_kept * m->loaded->model.n_embd * sizeof(float) +
 	       lane_embedding_bytes(&m->loaded->model);
 }
 
@@ -188,6 +190,41 @@ int lane_memory_want_tree(struct lane_memory *m)
 				"memory for token trees");
 }
 
+static int alloc_chosen(struct lane_memory *m)
+{
+	struct lane_chosen *c = &m->chosen;
+	size_t positions = LANE_LOGIT_ROWS * sizeof(uint32_t),
+	       bytes = (size_t)LANE_LOGIT_ROWS * m->loaded->model.n_embd * sizeof(float);
+	int err = llm_memory_alloc(m->loaded, &c->memory, positions + 2 * bytes,
+				   "memory for chosen tokens");
+	char *at = c->memory.data;
+
+	if (err)
+		return err;
+	c->x = (struct llm_area){ &c->memory, (float *)(at + positions), positions, bytes };
+	c->y = (struct llm_area){ &c->memory, (float *)(at + positions + bytes), positions + bytes,
+				  bytes };
+	return 0;
+}
+
+int lane_memory_want_chosen(struct lane_memory *m, size_t n)
+{
+	struct lane_chosen *c = &m->chosen;
+	int err = lane_memory_want_all(m);
+	float *kept;
+
+	if (!err && !c->memory.data)
+		err = alloc_chosen(m);
+	if (err || n <= c->max_kept)
+		return err;
+	kept = realloc(c->kept, n * m->loaded->model.n_embd * sizeof(float));
+	if (!kept)
+		return llm_fail(-ENOMEM, "no memory for %zu chosen tokens", n);
+	c->kept = kept;
+	c->max_kept = n;
+	return 0;
+}
+
 void lane_memory_fini(struct lane_memory *m)
 {
 	cache_pages_fini(&m->kv_pages);
@@ -195,6 +232,8 @@ void lane_memory_fini(struct lane_memory *m)
 	llm_memory_free(&m->work);
 	llm_memory_free(&m->all_memory);
 	llm_memory_free(&m->tree);
+	llm_memory_free(&m->chosen.memory);
+	free(m->chosen.kept);
 	lane_shadow_fini(m);
 	lane_attention_fini(m);
 	lane_experts_fini(m);

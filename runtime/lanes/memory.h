@@ -36,6 +36,18 @@ struct llm_area {
 	size_t off, bytes;
 };
 
+/*
+ * Of a pass whose last layer computes chosen tokens alone (LANE_CHOSEN): what the layer reads of
+ * each, and for programs of the NPU positions, input and result of LANE_LOGIT_ROWS of them at a
+ * time. Allocated when such a pass is first wanted.
+ */
+struct lane_chosen {
+	float *kept; /* [max_kept][n_embd] */
+	size_t max_kept;
+	struct llm_memory memory; /* has the others: positions u32[LANE_LOGIT_ROWS] first */
+	struct llm_area x, y; /* [LANE_LOGIT_ROWS][n_embd] */
+};
+
 /* What the CPU lane leaves out of the model, for calibrations: results of a head, or of a layer's
  * attention and FFN, are zeros. */
 struct lane_removed {
@@ -68,6 +80,7 @@ struct lane_memory {
 	/* Of a token tree in a program of the NPU: depths and ancestors, padding included.
 	 * Allocated for the first tree. */
 	struct llm_memory tree;
+	struct lane_chosen chosen;
 	void *embedding; /* a row as the file has it */
 	atomic_uint begun; /* works that have been given to lanes */
 };
@@ -96,6 +109,9 @@ int lane_memory_want_all(struct lane_memory *m);
 /* Allocates memory for token trees, that included, once. 0 or -ENOMEM. */
 int lane_memory_want_tree(struct lane_memory *m);
 uint64_t lane_memory_tree_bytes(const struct lane_memory *m);
+/* Allocates memory for @n chosen tokens, and of all tokens' logits. 0 or -ENOMEM with the error
+ * line. */
+int lane_memory_want_chosen(struct lane_memory *m, size_t n);
 void lane_memory_fini(struct lane_memory *m);
 
 static inline size_t lane_k_off(const struct lane_memory *m, unsigned int layer)

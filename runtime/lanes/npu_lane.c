@@ -291,10 +291,13 @@ static unsigned int head_row(const struct lane_call *call)
 	return call->at ? 0 : call->work->logits_row;
 }
 
-/* Rows of the program for some logits: at most the chunk's rows from the first of them on. */
+/* Rows of the program for some logits: at most the chunk's rows from the first of them on, if they
+ * are there. */
 static unsigned int head_rows(const struct lane_call *call)
 {
-	unsigned int logits = call->work->logits, left = call->chunk->rows - head_row(call),
+	unsigned int logits = call->work->logits,
+		     left = call->work->chosen ? LANE_LOGIT_ROWS
+					       : call->chunk->rows - head_row(call),
 		     rows = (logits + LLM_BUCKET_ROWS - 1) / LLM_BUCKET_ROWS * LLM_BUCKET_ROWS;
 
 	if (logits == 1)
@@ -307,14 +310,15 @@ static unsigned int head_rows(const struct lane_call *call)
 static int find_head(struct npu_lane *n, const struct lane_call *call, struct npu_binding **binding)
 {
 	const unsigned int layers = n->lane.memory->loaded->model.n_layer;
+	const bool chosen = call->work->chosen;
 	const struct npu_whole head = {
 		.graph = { .graph = call->work->keys ? LLM_GRAPH_TOKEN : LLM_GRAPH_HEAD,
 			   .rows = head_rows(call),
 			   .layer = call->work->keys ? layers - 1 : 0,
 			   .layers = call->work->keys },
-		.x = &n->lane.memory->y,
+		.x = chosen ? &n->lane.memory->chosen.y : &n->lane.memory->y,
 		.y = logits_of(n, call),
-		.x_row = call->chunk->row + head_row(call),
+		.x_row = chosen ? 0 : call->chunk->row + head_row(call),
 	};
 
 	return npu_programs_whole(n->programs, &head, wait_to_bind, n, binding);
@@ -408,6 +412,54 @@ static void gather_rows(const struct npu_lane *n, const struct lane_call *call)
 			n_embd * sizeof(float));
 }
 
+/* ---- chosen tokens ---- */
+
+/* Positions of a graph for chosen tokens are below a multiple of so many, for few graphs. */
+#define CHOSEN_SPAN 1024
+
+/* The token's position in the session. */
+static uint32_t chosen_position(const struct lane_call *call, uint32_t i)
+{
+	return call->pos - call->chunk->first + call->at[call->work->logits_row + i];
+}
+
+static int find_chosen(struct npu_lane *n, const struct lane_call *call,
+		       struct npu_binding **binding)
+{
+	const struct lane_memory *m = n->lane.memory;
+	uint32_t end = chosen_position(call, call->work->logits - 1) + 1,
+		 span = (end + CHOSEN_SPAN - 1) / CHOSEN_SPAN * CHOSEN_SPAN;
+	const struct npu_whole chosen = {
+		.graph = { .graph = LLM_GRAPH_CHOSEN,
+			   .rows = head_rows(call),
+			   .layer = call->work->layer,
+			   .layers = 1,
+			   .span = span < m->kv_rows ? span : m->kv_rows },
+		.x = &m->chosen.x,
+		.y = &m->chosen.y,
+	};
+
+	return npu_programs_whole(n->programs, &chosen, wait_to_bind, n, binding);
+}
+
+/* Padding is at the session's first position. */
+static int begin_chosen(struct npu_lane *n, const struct lane_call *call, uint64_t *seqno)
+{
+	const struct lane_chosen *c = &n->lane.memory->chosen;
+	size_t n_embd = n->lane.memory->loaded->model.n_embd;
+	uint32_t *positions = c->memory.data, i;
+	struct npu_binding *binding;
+	int err = find_chosen(n, call, &binding);
+
+	if (err)
+		return err;
+	memcpy(c->x.data, c->kept + call->work->logits_row * n_embd,
+	       call->work->logits * n_embd * sizeof(float));
+	for (i = 0; i < LANE_LOGIT_ROWS; i++)
+		positions[i] = i < call->work->logits ? chosen_position(call, i) : 0;
+	return submit(n, &binding, 1, seqno);
+}
+
 /* ---- blocks ---- */
 
 static struct lane_whole block_of(const struct lane_work *w)
@@ -468,7 +520,7 @@ static int begin_head(struct npu_lane *n, const struct lane_call *call, uint64_t
 	struct npu_binding *binding;
 	int err = find_head(n, call, &binding);
 
-	if (!err && call->at)
+	if (!err && call->at && !call->work->chosen)
 		gather_rows(n, call);
 	return err ? err : submit(n, &binding, 1, seqno);
 }
@@ -496,6 +548,8 @@ static int npu_begin(struct lane *lane, const struct lane_call *call, uint64_t *
 		return begin_chunk(n, call, ticket);
 	case LANE_BLOCK:
 		return begin_block(n, call, ticket);
+	case LANE_CHOSEN:
+		return begin_chosen(n, call, ticket);
 	case LANE_HEADS:
 		return call->work->op == LLM_OP_ATTN ? begin_attention(n, call, ticket)
 						     : begin_estimate(n, call, ticket);
@@ -516,6 +570,8 @@ static int find_work(struct npu_lane *n, const struct lane_call *call)
 		return find_subgraph(n, call, bindings);
 	if (call->work->what == LANE_BLOCK)
 		return find_block(n, call, bindings);
+	if (call->work->what == LANE_CHOSEN)
+		return find_chosen(n, call, bindings);
 	if (call->work->what == LANE_HEADS)
 		return prepare_heads(n, call);
 	return call->work->what == LANE_CHUNK ? find_chunk(n, call, bindings, &nr) : 0;

@@ -30,6 +30,7 @@ struct program_key {
 	unsigned int rows;
 	unsigned int layer, layers; /* of a whole graph */
 	unsigned int keys; /* lane_whole's or lane_subgraph's */
+	unsigned int span; /* lane_whole's */
 	unsigned int prompt; /* its activations may be static: lane_call.prompt */
 	unsigned int local, no_rope; /* of a subgraph's layer (struct llm_layer) */
 	unsigned int first[LANE_MAX_MATRICES], cols[LANE_MAX_MATRICES];
@@ -302,6 +303,18 @@ static bool has_scale(const struct npu_programs *p, enum llm_matrix matrix, bool
 	 1ull << (LLM_LAYER_MATRIX + LLM_ATTN_V) | 1ull << (LLM_LAYER_BIAS + LLM_ATTN_K) | \
 	 1ull << (LLM_LAYER_BIAS + LLM_ATTN_V))
 
+/* And those that only they need. */
+#define KEYS_ONLY_PARTS \
+	(KEYS_PARTS & ~(1ull << LLM_LAYER_ATTN_NORM | 1ull << LLM_LAYER_ATTN_NORM_BIAS))
+
+/* The parts that the graph has of its layer @i: bits. */
+static uint64_t parts_of(const struct lane_whole *graph, unsigned int i)
+{
+	if (graph->graph == LLM_GRAPH_CHOSEN)
+		return ~KEYS_ONLY_PARTS;
+	return graph->keys && i + 1 == graph->layer + graph->layers ? KEYS_PARTS : UINT64_MAX;
+}
+
 /* Binds the layers' weights and caches. */
 static int bind_layers(const struct npu_programs *p, struct npu_job *job,
 		       const struct lane_whole *graph)
@@ -311,11 +324,10 @@ static int bind_layers(const struct npu_programs *p, struct npu_job *job,
 	int err = 0;
 
 	for (unsigned int i = graph->layer; !err && i < graph->layer + graph->layers; i++) {
-		bool keys = graph->keys && i + 1 == graph->layer + graph->layers;
+		uint64_t parts = parts_of(graph, i);
 
 		for (unsigned int part = 0; !err && part < LLM_NR_LAYER_TENSORS; part++) {
-			if (!m->loaded->packed.layers[i].part[part].bytes ||
-			    (keys && !(KEYS_PARTS >> part & 1)))
+			if (!m->loaded->packed.layers[i].part[part].bytes || !(parts >> part & 1))
 				continue;
 			llm_layer_tensor_name(part, what, sizeof(what));
 			snprintf(name, sizeof(name), "blk.%u.%s", i, what);
@@ -381,13 +393,16 @@ static int bind_whole_rows(const struct npu_programs *p, struct npu_binding *b,
 		return err;
 	if (whole->graph.graph == LLM_GRAPH_TREE)
 		err = bind_tree(p, b->job, whole->graph.rows);
+	if (whole->graph.graph == LLM_GRAPH_CHOSEN)
+		err = bind(b->job, "positions", p->memory->chosen.memory.buf, 0,
+			   whole->graph.rows * sizeof(uint32_t));
 	if (err)
 		return err;
-	if (whole->graph.graph == LLM_GRAPH_LAYERS || whole->graph.graph == LLM_GRAPH_TREE)
-		return bind_area(b->job, "y", whole->y, (size_t)whole->x_row * model->n_embd,
-				 whole->graph.rows * row_bytes);
-	return bind_area(b->job, "logits", whole->y, 0,
-			 (size_t)whole->graph.rows * model->n_vocab * sizeof(float));
+	if (whole->graph.graph == LLM_GRAPH_TOKEN || whole->graph.graph == LLM_GRAPH_HEAD)
+		return bind_area(b->job, "logits", whole->y, 0,
+				 (size_t)whole->graph.rows * model->n_vocab * sizeof(float));
+	return bind_area(b->job, "y", whole->y, (size_t)whole->x_row * model->n_embd,
+			 whole->graph.rows * row_bytes);
 }
 
 /* True: *@found is bound as wanted. False: *@found is to be bound, a new binding without a job or
@@ -661,6 +676,7 @@ static struct program_key key_of(const struct lane_whole *graph)
 	key.layer = graph->layer;
 	key.layers = graph->layers;
 	key.keys = graph->keys;
+	key.span = graph->span;
 	return key;
 }
 

@@ -14,11 +14,12 @@ const char *llm_op_name(uint16_t op)
 		[LLM_OP_ADD] = "add",		[LLM_OP_OUTPUT_NORM] = "output_norm",
 		[LLM_OP_HEAD] = "head",		[LLM_OP_EXPERTS] = "experts",
 		[LLM_OP_WHOLE] = "whole",	[LLM_OP_BUILD] = "build",
-		[LLM_OP_LOGITS] = "logits",	[LLM_OP_SHADOW] = "shadow",
-		[LLM_OP_MERGE] = "merge",	[LLM_OP_READ] = "read",
-		[LLM_OP_PACK] = "pack",		[LLM_OP_SCALE] = "scale",
-		[LLM_OP_ESTIMATE] = "estimate", [LLM_OP_SELECT] = "select",
-		[LLM_OP_BLOCK] = "block",	[LLM_OP_LOAD] = "load",
+		[LLM_OP_KEEP] = "keep",		[LLM_OP_LOGITS] = "logits",
+		[LLM_OP_SHADOW] = "shadow",	[LLM_OP_MERGE] = "merge",
+		[LLM_OP_READ] = "read",		[LLM_OP_PACK] = "pack",
+		[LLM_OP_SCALE] = "scale",	[LLM_OP_ESTIMATE] = "estimate",
+		[LLM_OP_SELECT] = "select",	[LLM_OP_BLOCK] = "block",
+		[LLM_OP_LOAD] = "load",
 	};
 
 	return op < LLM_NR_TASK_KINDS ? names[op] : "?";

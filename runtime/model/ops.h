@@ -34,6 +34,7 @@ enum llm_op {
 	/* Tasks of a plan that are no operators: */
 	LLM_OP_WHOLE = LLM_NR_OPS, /* everything after LLM_OP_EMBED, as one program of the NPU */
 	LLM_OP_BUILD, /* makes the graphs of a prompt's length (LLM_GRAPHS_ONLINE) */
+	LLM_OP_KEEP, /* keeps what the last layer reads of chosen tokens (LANE_CHOSEN) */
 	LLM_OP_LOGITS, /* passes a block of logits to the caller who wants all of them */
 	/* Shadow outliers of a matmul's input (shadow.h): multiplies them on the CPU, beside the
 	 * matmul; and adds the result to the matmul's */

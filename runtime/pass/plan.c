@@ -124,11 +124,52 @@ static uint32_t logits_rows(const struct builder *b, uint32_t row, uint32_t toke
 
 	if (b->plan->pass.tree)
 		return b->chunk->rows;
+	if (b->apart)
+		return tokens == 1 ? 1 : rows;
 	if (tokens == 1 || !plan_pads_chunks(b->o))
 		return tokens;
 	if (b->plan->pass.logits == PLAN_LOGITS_AT)
 		row = 0;
 	return rows < b->chunk->rows - row ? rows : b->chunk->rows - row;
+}
+
+/* The position at which chosen tokens @row.. are on average. */
+static uint32_t mean_position(const struct builder *b, uint32_t row, uint32_t tokens)
+{
+	uint64_t sum = 0;
+
+	for (uint32_t i = row; i < row + tokens; i++)
+		sum += b->plan->pass.at[i];
+	return b->pos - b->chunk->first + (uint32_t)(sum / tokens);
+}
+
+/* The last layer of chosen tokens @row.. */
+static void add_chosen(struct builder *b, uint32_t row, uint32_t tokens)
+{
+	uint32_t pos = b->pos, mean = mean_position(b, row, tokens);
+
+	b->block = (struct lane_work){ .what = LANE_CHOSEN,
+				       .op = LLM_OP_WHOLE,
+				       .chunk = b->c,
+				       .layer = b->o->shape->layers - 1,
+				       .logits_row = row,
+				       .logits = tokens,
+				       .chosen = true };
+	if (!b->o->soc) {
+		plan_add(b, &b->block, NULL);
+		return;
+	}
+	b->leads = true;
+	b->part = PLAN_CHOSEN;
+	b->rows = logits_rows(b, row, tokens);
+	b->tokens = tokens;
+	/* Its rows' costs are those of rows around the mean one. */
+	b->pos = mean > b->rows / 2 ? mean - b->rows / 2 : 0;
+	plan_add_layer(b, b->block.layer);
+	b->led = false;
+	b->part = PLAN_ALL;
+	b->tokens = b->chunk->n;
+	b->pos = pos;
 }
 
 /* Those of rows @row.. of the chunk; of chosen ones, from @row on. */
@@ -144,6 +185,9 @@ static void add_logits(struct builder *b, uint32_t row, uint32_t tokens)
 		return;
 	norm.logits_row = head.logits_row = row;
 	norm.logits = head.logits = tokens;
+	head.chosen = b->apart;
+	if (b->apart)
+		add_chosen(b, row, tokens);
 	/* The NPU's graph for the head of a whole graph's chunk has the norm in it. */
 	if (plan_is_whole(b) && !b->o->observe)
 		norm.what = LANE_NOTHING;
@@ -255,16 +299,66 @@ static void add_layers(struct builder *b, bool whole, bool logits, bool last_row
 	}
 }
 
-/* Whether nobody reads more of the last layer than keys and values, and the row of the chunk's last
- * token if logits are @wanted. Placement npu alone makes use of that: the papers' engines, which
- * the others stand for, compute static graphs of whole layers. */
+/* Whether nobody reads more of the last layer than keys and values, and the rows whose logits are
+ * @wanted: that of the chunk's last token, or chosen ones. Placement npu alone makes use of that:
+ * the papers' engines, which the others stand for, compute static graphs of whole layers. */
 static bool is_trimmed(const struct builder *b, bool whole, struct chunk_logits wanted)
 {
 	bool one = b->plan->pass.logits == PLAN_LOGITS_LAST || wanted.first == wanted.end,
+	     apart = b->plan->pass.logits == PLAN_LOGITS_AT && whole && b->o->positions,
 	     subgraphs = plan_has_subgraphs(b) && !plan_is_linear(b) && !b->o->observe;
 
-	return one && (whole || subgraphs) && b->chunk->rows > 1 && b->o->shape->layers > 1 &&
-	       !b->o->shape->experts && !b->plan->pass.tree && !plan_has_blocks(b);
+	return (one || apart) && (whole || subgraphs) && b->chunk->rows > 1 &&
+	       b->o->shape->layers > 1 && !b->o->shape->experts && !b->plan->pass.tree &&
+	       !plan_has_blocks(b);
+}
+
+/* Keeps the rows of chosen tokens @first.. @end - 1, which the chunk has before the last layer. */
+static void add_keep(struct builder *b, uint32_t first, uint32_t end)
+{
+	struct lane_work work = { .what = LANE_OP,
+				  .op = LLM_OP_KEEP,
+				  .chunk = b->c,
+				  .layer = b->o->shape->layers - 1,
+				  .logits_row = first,
+				  .logits = end - first };
+	uint32_t keep = plan_add(b, &work, NULL);
+
+	if (b->keep != SCHED_NONE && !b->failed)
+		b->failed = sched_after(b->plan->tasks, keep, b->keep) != 0;
+	b->keep = keep;
+	b->nr_kept = end;
+}
+
+/* The last layer and the logits of the tokens whose rows were kept, of all chunks together: the few
+ * of one chunk would not fill a graph. */
+static void add_kept(struct builder *b)
+{
+	if (!b->nr_kept)
+		return;
+	b->apart = true;
+	add_many_logits(b, 0, b->nr_kept);
+	b->apart = false;
+	b->nr_kept = 0;
+	b->rows = b->chunk->rows;
+}
+
+/* The chunk's own logits, of chosen tokens if it has kept no row of them. */
+static void add_wanted(struct builder *b, struct chunk_logits wanted, bool last)
+{
+	if (b->plan->pass.logits == PLAN_LOGITS_LAST) {
+		if (wanted.first < wanted.end)
+			add_logits(b, wanted.first, 1);
+		return;
+	}
+	if (!b->keys) {
+		add_many_logits(b, wanted.first, wanted.end);
+		return;
+	}
+	if (wanted.first < wanted.end)
+		add_keep(b, wanted.first, wanted.end);
+	if (last)
+		add_kept(b);
 }
 
 static void add_chunk(struct builder *b)
@@ -284,19 +378,22 @@ static void add_chunk(struct builder *b)
 		b->first = b->last = b->built;
 	b->led = false;
 	b->keys = is_trimmed(b, whole, wanted);
+	/* The last chunk of a single token: those before it are handed out first. */
+	if (!b->keys && b->nr_kept) {
+		if (b->d->overlap)
+			b->first = b->last = b->keep;
+		add_kept(b);
+	}
 	embed = plan_work(b, 0, LLM_OP_EMBED);
 	begin = plan_add(b, &embed, &copy);
 	/* Chunks that come back to the same rows follow one another. */
 	for (uint32_t c = 0; c < b->c && b->d->overlap && !b->failed; c++)
 		if (b->plan->chunks[c].row == b->chunk->row)
 			b->failed = sched_after(b->plan->tasks, begin, b->ends[c]);
-	add_layers(b, whole, logits, wanted.first < wanted.end);
+	add_layers(b, whole, logits, wanted.first < wanted.end && !many);
 	b->led = logits;
 	plan_add_pieces(b, b->o->shape->layers);
-	if (many)
-		add_many_logits(b, wanted.first, wanted.end);
-	else if (wanted.first < wanted.end)
-		add_logits(b, wanted.first, 1);
+	add_wanted(b, wanted, b->c + 1 == b->plan->nr_chunks);
 	b->ends[b->c] = b->last;
 }
 
@@ -643,7 +740,7 @@ struct plan *plan_forward_divided(const struct plan_options *o, const struct pla
 	if (!plan)
 		return NULL;
 	plan_fit(o, b.fit);
-	b.first = b.last = b.built = b.handed = b.read = SCHED_NONE;
+	b.first = b.last = b.built = b.handed = b.keep = b.read = SCHED_NONE;
 	place_chunks(o, plan);
 	b.cached = calloc((size_t)plan->nr_chunks * o->shape->layers + 1, sizeof(*b.cached));
 	b.ends = calloc(plan->nr_chunks, sizeof(*b.ends));

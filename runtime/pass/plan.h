@@ -110,6 +110,9 @@ struct plan_options {
 	/* The NPU has attention with masks (ISA 1.10): a token tree is one graph where a token is;
 	 * false: its floats are computed one operator at a time, on the host. */
 	bool masks;
+	/* It has attention at positions (ISA 1.11): of the last layer, chosen rows that stand apart
+	 * are computed alone. */
+	bool positions;
 	enum plan_launch launches; /* AUTO but for experiments */
 	bool observe; /* every operator has a task and a result of its own, whatever is one graph */
 	struct plan_calls calls;

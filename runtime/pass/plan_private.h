@@ -10,6 +10,7 @@ enum plan_part {
 	PLAN_ALL,
 	PLAN_KEYS, /* up to keys and values */
 	PLAN_LAST_ROW,
+	PLAN_CHOSEN, /* the last layer of chosen rows */
 };
 
 struct builder {
@@ -40,6 +41,10 @@ struct builder {
 	/* Of the last layer only keys and values are wanted, and of the rest one row, or none. */
 	bool keys;
 	enum plan_part part;
+	/* Chosen tokens so far whose rows are kept before the last layer, and the last task that
+	 * keeps some, or SCHED_NONE; whether the logits that are added are theirs. */
+	uint32_t nr_kept, keep;
+	bool apart;
 	/* Placement linear: of the subgraph whose tasks are added; 0: none is. */
 	uint32_t subgraph, nr_subgraphs;
 	uint32_t fit[LLM_NR_OPS]; /* plan_fit() */
@@ -47,8 +52,8 @@ struct builder {
 	/* A cold start: the next piece to be added, by piece the task that packs it, and the last
 	 * task that reads one. */
 	uint32_t piece, *packed, read;
-	/* Choice switching: the blocks and their loads; the work of the block whose tasks are
-	 * added; graphs that were launched. */
+	/* Choice switching: the blocks and their loads; graphs that were launched. The work of the
+	 * block, or of the chosen rows, whose tasks are added. */
 	struct plan_switcher *switcher;
 	struct lane_work block;
 	uint32_t launched;

@@ -50,7 +50,7 @@ enum soc_lane plan_lane(const struct builder *b, enum llm_op op)
 	bool no_norm = op == LLM_OP_ATTN_NORM && b->o->shape->no_norms_before;
 	uint64_t k, n;
 
-	if (op == LLM_OP_EMBED || op == LLM_OP_BUILD || op == LLM_OP_LOGITS)
+	if (op == LLM_OP_EMBED || op == LLM_OP_BUILD || op == LLM_OP_KEEP || op == LLM_OP_LOGITS)
 		return SOC_CPU;
 	if (op == LLM_OP_WHOLE || op == LLM_OP_BLOCK)
 		return SOC_NPU;
@@ -230,9 +230,10 @@ struct lane_work plan_work(struct builder *b, uint32_t layer, enum llm_op op)
 		.op = op,
 		.chunk = b->c,
 		.layer = layer,
+		.chosen = b->part == PLAN_CHOSEN,
 	};
 
-	if (b->leads && b->switcher) {
+	if (b->leads && (b->switcher || b->part == PLAN_CHOSEN)) {
 		work = b->block;
 		work.op = op;
 	} else if (b->leads) {
@@ -328,8 +329,10 @@ struct soc_op plan_matmul(const struct builder *b, enum llm_op op)
 	};
 
 	llm_op_matmul(b->o->shape, op, &matmul.k, &matmul.n);
-	if (b->part == PLAN_KEYS)
+	if (op == LLM_OP_QKV && b->part == PLAN_KEYS)
 		matmul.n -= (uint64_t)b->o->shape->heads * b->o->shape->head_dim;
+	if (op == LLM_OP_QKV && b->part == PLAN_CHOSEN)
+		matmul.n = (uint64_t)b->o->shape->heads * b->o->shape->head_dim;
 	return matmul;
 }
 
@@ -353,7 +356,7 @@ double plan_float_ops(const struct builder *b, enum llm_op op, uint64_t *cols)
 {
 	const struct shape *s = b->o->shape;
 	uint64_t q = b->part == PLAN_KEYS ? 0 : (uint64_t)s->heads * s->head_dim,
-		 kv = (uint64_t)s->kv_heads * s->head_dim;
+		 kv = b->part == PLAN_CHOSEN ? 0 : (uint64_t)s->kv_heads * s->head_dim;
 
 	*cols = op == LLM_OP_ROPE ? q + kv : op == LLM_OP_ACT ? s->ffn : s->dim;
 	switch (op) {

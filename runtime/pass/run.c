@@ -358,9 +358,12 @@ static int measure_cold(const struct pass_state *s, uint64_t at_ns, const struct
 static void count_at(struct llm_at_stats *at, const struct plan *plan, const struct sched_run *run)
 {
 	for (uint32_t i = 0; i < run->nr_spans; i++) {
-		enum llm_op op = plan->works[i].op;
+		const struct lane_work *work = &plan->works[i];
+		enum llm_op op = work->op;
 		uint64_t ns = run->spans[i].end_ns - run->spans[i].start_ns;
 
+		if (work->chosen && op != LLM_OP_HEAD)
+			at->layer_ns += ns;
 		if (op == LLM_OP_OUTPUT_NORM || op == LLM_OP_HEAD)
 			at->head_ns += ns;
 		if (op == LLM_OP_LOGITS)

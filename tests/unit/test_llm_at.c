@@ -18,6 +18,7 @@
 #include <cmocka.h>
 
 #include "best.h"
+#include "engine.h"
 #include "llm_pair.h"
 
 /* ---- one row of logits ----------------------------------------------------------------------- */
@@ -121,22 +122,24 @@ static size_t choose(size_t *at, size_t n, unsigned int percent)
 	return nr;
 }
 
+/* A prompt of @n tokens, behind what the sessions have. */
 static void check_prompt(struct pair *p, size_t n, unsigned int percent)
 {
+	size_t past = llm_session_n_past(p->s);
 	struct seen seen = { .p = p, .k = any(1, LLM_MAX_CANDIDATES) };
 	size_t at[MAX_TOKENS], nr = choose(at, n, percent);
 	struct llm_session_stats stats;
 
 	seen.at = at;
 	seen.all = malloc(n * p->n_vocab * sizeof(float));
-	if (llm_session_eval_all(p->plain, p->ids, n, keep_row, &seen) ||
-	    llm_session_eval_at(p->s, p->ids, n, at, nr, seen.k, check_row, &seen))
+	if (llm_session_eval_all(p->plain, p->ids + past, n, keep_row, &seen) ||
+	    llm_session_eval_at(p->s, p->ids + past, n, at, nr, seen.k, check_row, &seen))
 		fail_msg("%s", llm_error());
 	assert_int_equal(seen.nr, nr);
-	assert_int_equal(llm_session_n_past(p->s), n);
+	assert_int_equal(llm_session_n_past(p->s), past + n);
 	expect_same(p, llm_session_logits(p->s), llm_session_logits(p->plain), "the last token");
 	llm_session_stats(p->s, &stats);
-	assert_int_equal(stats.at.positions, nr);
+	assert_true(stats.at.positions >= nr);
 	/* A last chunk of one token has its logits by a graph with them. */
 	assert_true(nr < 2 || (stats.at.head_ns && stats.at.reduce_ns));
 	free(seen.all);
@@ -175,6 +178,45 @@ static void test_candidates_are_the_same_on_the_virtual_clock(void **state)
 {
 	for (unsigned int i = 0; i < NR_PLACEMENTS; i++)
 		check_placement(placements[i], LLM_GRAPHS_BUCKETED, "sd8gen3");
+}
+
+/* Whether the last layer computed chosen rows alone. */
+static bool check_chunks(const char *profile, bool positions)
+{
+	struct llm_options o = options_of(LLM_PLACE_NPU, any(0, 2));
+	struct llm_session_stats stats;
+	unsigned int chunk = o.chunk;
+	struct pair p;
+
+	o.profile = profile;
+	o.choices.order = any(LLM_ORDER_AUTO, LLM_ORDER_CHUNK);
+	pair_create(&p, NULL, &o);
+	p.s->runner.opts.positions = positions;
+	eval(p.s, p.ids, 1);
+	eval(p.plain, p.ids, 1);
+	for (int i = 0; i < 3; i++)
+		check_prompt(&p, any(0, 2) * chunk + any(1, 2) + any(0, 1) * any(0, 15),
+			     any(10, 100));
+	llm_session_stats(p.s, &stats);
+	pair_free(&p);
+	return stats.at.layer_ns;
+}
+
+/* Of several prompts in a session, whose last chunks may have a single token. */
+static void test_chosen_rows_of_all_chunks_have_the_last_layer_s_bits(void **state)
+{
+	unsigned int alone = 0;
+
+	for (int i = 0; i < 12; i++)
+		alone += check_chunks(i % 3 ? NULL : "sd8gen3", true);
+	assert_true(alone > 3);
+}
+
+/* A device with an ISA that has no attention at positions. */
+static void test_without_positions_all_rows_go_through_the_last_layer(void **state)
+{
+	for (int i = 0; i < 3; i++)
+		assert_false(check_chunks(NULL, false));
 }
 
 static void never_called(void *ud, size_t i, const struct llm_candidate *best)
@@ -251,6 +293,8 @@ int main(void)
 		cmocka_unit_test(test_what_is_no_number_is_no_candidate),
 		cmocka_unit_test(test_candidates_are_those_of_all_logits),
 		cmocka_unit_test(test_candidates_are_the_same_on_the_virtual_clock),
+		cmocka_unit_test(test_chosen_rows_of_all_chunks_have_the_last_layer_s_bits),
+		cmocka_unit_test(test_without_positions_all_rows_go_through_the_last_layer),
 		cmocka_unit_test(test_bad_positions_are_refused),
 		cmocka_unit_test(test_only_chosen_rows_are_paid_for),
 	};

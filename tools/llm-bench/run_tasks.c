@@ -53,7 +53,7 @@ static void add_stats(struct bench_draft *sums, const struct llm_drafter_stats *
 	sums->nodes += stats->nodes;
 	sums->tokens += stats->tokens;
 	sums->draft_ns += stats->draft_ns;
-	sums->calibrate_ns += stats->head_ns + stats->reduce_ns + stats->store_ns;
+	sums->calibrate_ns += stats->layer_ns + stats->head_ns + stats->reduce_ns + stats->store_ns;
 	sums->head_ns += stats->head_ns;
 }
 

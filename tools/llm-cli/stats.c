@@ -209,10 +209,11 @@ static void print_draft(const struct llm_drafter *drafter, uint64_t decode_ns)
 		d.tokens ? ms(decode_ns + d.draft_ns) / (double)d.tokens : 0);
 	fprintf(stderr,
 		"         drafting %.4f ms a step; calibration of %" PRIu64
-		" positions %.3f ms, of which the output matrix %.3f; %" PRIu64
-		" rejected tokens kept\n",
+		" positions %.3f ms, of which the last layer %.3f, the output matrix %.3f; "
+		"%" PRIu64 " rejected tokens kept\n",
 		d.steps ? ms(d.draft_ns) / (double)d.steps : 0, d.calibrated,
-		ms(d.head_ns + d.reduce_ns + d.store_ns), ms(d.head_ns), d.reused);
+		ms(d.layer_ns + d.head_ns + d.reduce_ns + d.store_ns), ms(d.layer_ns),
+		ms(d.head_ns), d.reused);
 	fprintf(stderr,
 		"         from %" PRIu64 " tokens of context and %" PRIu64
 		" of past answers, %.2f MiB\n",
