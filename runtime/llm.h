@@ -307,7 +307,8 @@ struct llm_candidate {
  * behind ids[at[i]], for i of 0..nr_at - 1 in order: @best [k], the most probable one first, of
  * equal ones the lowest id; valid during the call. @at rises. Only the rows of these positions are
  * multiplied with the output matrix, and their logits are reduced a few dozen rows at a time
- * (CoordGen 3.3): struct llm_session_stats.at says what that cost. -EINVAL for positions that do
+ * (CoordGen 3.3): struct llm_session_stats.at says what that cost. It takes the memory of these
+ * logits, and with placement npu of an embedding for each position. -EINVAL for positions that do
  * not rise or are not in @ids, or a @k out of range; nothing was evaluated then.
  */
 #define LLM_MAX_CANDIDATES 64

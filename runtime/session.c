@@ -41,7 +41,7 @@
 /* The first ISA whose records say what workers were busy with: 1.6 */
 #define MEASURED_ISA (1u << 16 | 6)
 /* The first ISA with attention of chosen rows: 1.11 */
-#define CHOSEN_ISA (1 << 16 | 11)
+#define CHOSEN_ISA (1u << 16 | 11)
 /* The first ISA with positions and masks for token trees: 1.10 */
 #define MASKED_ISA (1u << 16 | 10)
 

@@ -51,6 +51,14 @@ static uint32_t *rows_of(size_t n, const size_t *at, size_t nr_at, uint32_t *nr)
 	return rows;
 }
 
+/* Of @n tokens: placement npu may compute the last layer for them alone. */
+static int want_memory(struct llm_session *s, size_t n)
+{
+	if (s->engine->info.choices.placement == LLM_PLACE_NPU)
+		return lane_memory_want_chosen(&s->memory, n);
+	return lane_memory_want_all(&s->memory);
+}
+
 int llm_session_eval_at(struct llm_session *session, const int32_t *ids, size_t n, const size_t *at,
 			size_t nr_at, unsigned int k,
 			void (*fn)(void *ud, size_t i, const struct llm_candidate *best), void *ud)
@@ -69,7 +77,7 @@ int llm_session_eval_at(struct llm_session *session, const int32_t *ids, size_t 
 
 	err = err ? err : check_at(session, n, at, nr_at, k);
 	if (!err && !session->engine->dry_run)
-		err = lane_memory_want_chosen(&session->memory, nr_at + 1);
+		err = want_memory(session, nr_at + 1);
 	if (err)
 		return err;
 	pass.at = rows = rows_of(n, at, nr_at, &pass.nr_at);
