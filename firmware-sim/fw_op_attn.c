@@ -186,10 +186,10 @@ static int check_attn(struct decoder *d, struct fw_cmd *c, uint64_t *cost)
 		return fw_refuse(d, "unknown kv_type %u", m->kv_type);
 	CHECK(check_heads(d, c, q_cols));
 	CHECK(fw_check_finite(d, "scale", m->scale));
-	if (has_options(c))
+	if (has_options(c)) {
 		CHECK(check_cap(d, c->u.attn_mask.cap));
-	if (has_options(c))
 		CHECK(is_at(c) ? check_positions(d, c) : check_mask(d, c));
+	}
 	CHECK(fw_check_param(d, "pos", m->pos_param, VNPU_MAX_DIM, &c->pos));
 	keys = c->pos + span_of(c);
 	if (keys > m->ctx_rows)

@@ -42,8 +42,8 @@ enum lane_what {
 	LANE_SLICE, /* a rectangle of a matmul's result */
 	LANE_CHUNK, /* all operators after the embedding, as one program of the NPU */
 	LANE_BLOCK, /* those of some layers, for some rows of the chunk, as one program too */
-	/* The last layer of chosen tokens that LLM_OP_KEEP has kept, likewise: of the pass's
-	 * (lane_call.at) logits of them from logits_row on */
+	/* The last layer as one program, of chosen tokens whose rows LLM_OP_KEEP has kept: those
+	 * numbered from logits_row on in lane_call.at, as many as logits says */
 	LANE_CHOSEN,
 	/* Operators op .. last of a layer as one program of the NPU: a subgraph that all layers and
 	 * chunks share (llm.npu 3.2) */
