@@ -34,8 +34,9 @@ else ifeq ($(SAN),1)
 O := $(BUILD)/san
 SANFLAGS := -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
 # ASan sees what is outside of an object. UBSan's checks of that, by the size that the compiler knows and by pointers that wrap, would
-# double the time to compile kernels.
-SANFLAGS_kernels := -fno-sanitize=object-size,pointer-overflow
+# double the time to compile kernels. With checks the compiler's choice of registers takes most of it, and a tenth of that if it looks at
+# a function as one region.
+SANFLAGS_kernels := -fno-sanitize=object-size,pointer-overflow -fira-region=one
 else ifeq ($(SAN),thread)
 # TSan does not know fences. Those of the tree order a store before a load; what a thread hands over is behind a release and an
 # acquire of the word itself, which TSan knows.
@@ -130,6 +131,10 @@ ifeq ($(MACHINE),x86_64)
 ifneq ($(SAN),)
 HOST_HAS := $(shell grep -m1 '^flags' /proc/cpuinfo)
 UNCHECKED = $(if $(filter $(1),$(HOST_HAS)),,-fno-sanitize=all)
+endif
+# fmaf() by an instruction, as most of what tests of attention compute; in a function of its own, or it would be most of what is compiled.
+ifeq ($(SAN)$(filter fma,$(HOST_HAS)),1fma)
+$(O)/obj/kernels/kernels_generic.o: ISA := -mfma -U__FP_FAST_FMAF
 endif
 $(O)/obj/%_avx2.o: ISA := -mavx2 -mfma -mf16c $(call UNCHECKED,avx2)
 $(O)/obj/%_vex.o: ISA := -mavx2 -mfma -mf16c $(call UNCHECKED,avx_vnni)
