@@ -94,7 +94,8 @@ struct bench_test {
 /* Decoding with drafts beside plain decoding. Sums over the repetitions. */
 struct bench_draft {
 	uint64_t steps, nodes, tokens;
-	uint64_t ns, plain_ns; /* of decoding the same tokens */
+	/* Of decoding the same tokens: of tasks, medians times the repetitions. */
+	uint64_t ns, plain_ns;
 	uint64_t draft_ns; /* of drafting, the host's */
 	uint64_t calibrate_ns, head_ns; /* of calibration; the output matrix's part of it */
 };
