@@ -220,7 +220,10 @@ $(addprefix $(O)/tests/,test_scheduler test_gpu_game): $(call obj,$(GAME))
 # The learning part of npu-profile.
 $(O)/tests/test_predictor: $(call obj,$(wildcard tools/npu-profile/op_*.c tools/npu-profile/predictor_*.c) $(TOOLS_SHARED))
 $(addprefix $(O)/tests/,test_fw_confine test_new_file): LIBS_TOOLS += $(LIBS_SECCOMP)
-$(O)/tests/test_%: $(O)/obj/tests/unit/test_%.o $(O)/lib/libllm.a $(O)/lib/libnpu.a
+# Faster checks, for x86-64's address space.
+ASAN_VECTORS := $(if $(filter 1x86_64,$(SAN)$(MACHINE)),$(call obj,tests/unit/asan_vectors.c))
+$(O)/obj/tests/unit/test_asan_vectors.o: ISA := $(if $(filter 1,$(SAN)),--param asan-instrumentation-with-call-threshold=0)
+$(O)/tests/test_%: $(O)/obj/tests/unit/test_%.o $(ASAN_VECTORS) $(O)/lib/libllm.a $(O)/lib/libnpu.a
 	$(call link,-lcmocka $(LIBS_TOOLS) $(LIBS_LLM) $(LIBS_NPU))
 $(addprefix $(O)/tests/,$(KTEST)): $(O)/tests/%: $(O)/obj/tests/kmod/%.o $(O)/lib/libnpu.a
 	$(call link,-lcmocka $(LIBS_NPU))
