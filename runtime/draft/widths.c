@@ -56,30 +56,51 @@ static double time_of(const struct widths_times *w, uint32_t width)
 	return r->nr ? faded(least_of(r), w->since_ns[width]) : 0;
 }
 
-/* 0: a guess is needed. */
-static double cost_of(const struct widths_times *w, uint32_t width, double token_ns)
+/* What was known of a width, in tokens; 0: nothing. */
+static double known_of(const struct widths_times *w, uint32_t width, double token_ns)
 {
-	if (!(token_ns > 0))
+	if (!(token_ns > 0) || !(w->known[width] > 0))
 		return w->known[width];
-	if (w->passes[width].nr)
-		return time_of(w, width) / token_ns;
-	return w->known[width] > 0 ? faded(w->known[width], w->since_ns[width] / token_ns) : 0;
+	return faded(w->known[width], w->since_ns[width] / token_ns);
 }
 
-void widths_costs(const struct widths_times *w, double costs[WIDTHS])
+/* 0: there is nothing but @guess. */
+static double cost_of(const struct widths_times *w, uint32_t width, double token_ns, double guess)
 {
-	double token_ns = time_of(w, 0), row = ROW, cost;
+	const struct widths_recent *r = &w->passes[width];
+	double known = known_of(w, width, token_ns), cost;
+
+	if (!(token_ns > 0) || !r->nr)
+		return known;
+	cost = time_of(w, width) / token_ns;
+	if (known > 0)
+		return r->nr < WIDTHS_RECENT ? fmin(cost, known) : cost;
+	return r->nr == 1 && cost > WIDTHS_DOUBT * guess ? 0 : cost;
+}
+
+/* Costs, and those that are more than a guess. */
+static void costs_of(const struct widths_times *w, double costs[WIDTHS], double known[WIDTHS])
+{
+	double token_ns = time_of(w, 0), row = ROW, guess;
 
 	if (w->row_ns > 0 && w->row_ns < ROW * token_ns)
 		row = w->row_ns / token_ns;
 	costs[0] = 1;
+	known[0] = cost_of(w, 0, token_ns, 1);
 	for (uint32_t i = 1; i < WIDTHS; i++) {
-		cost = cost_of(w, i, token_ns);
-		costs[i] = cost > 0 ? fmax(cost, costs[i - 1])
-				    : costs[i - 1] + row * (widths[i] - widths[i - 1]);
-		if (!(token_ns > 0) && !(w->known[0] > 0))
-			costs[i] = INFINITY;
+		guess = costs[i - 1] + row * (widths[i] - widths[i - 1]);
+		known[i] = cost_of(w, i, token_ns, guess);
+		costs[i] = known[i] > 0 ? fmax(known[i], costs[i - 1]) : guess;
 	}
+}
+
+void widths_costs(const struct widths_times *w, double costs[WIDTHS])
+{
+	double known[WIDTHS];
+
+	costs_of(w, costs, known);
+	for (uint32_t i = 1; i < WIDTHS && !(known[0] > 0); i++)
+		costs[i] = INFINITY;
 }
 
 bool widths_are_worth(const struct widths_times *w, const double costs[WIDTHS], double p)
@@ -96,8 +117,7 @@ bool widths_are_worth(const struct widths_times *w, const double costs[WIDTHS], 
 
 void widths_known(const struct widths_times *w, double known[WIDTHS])
 {
-	double token_ns = time_of(w, 0);
+	double costs[WIDTHS];
 
-	for (uint32_t i = 0; i < WIDTHS; i++)
-		known[i] = cost_of(w, i, token_ns);
+	costs_of(w, costs, known);
 }

@@ -14,8 +14,10 @@
  *
  * Costs are in tokens: a pass's time by that of one token. A width's time is the least of its last
  * WIDTHS_RECENT passes, since what disturbs a pass only makes it longer; and no width costs less
- * than a narrower one. Without passes a width costs what was known of it; if nothing was, row_ns
- * for each row more than the next narrower one has, but at most a tenth of a token.
+ * than a narrower one. What was known of a width counts as one of them until there have been so
+ * many, and without passes alone. If nothing was, the guess is row_ns for each row more than the
+ * next narrower one has, but at most a tenth of a token; and a first pass that took more than
+ * WIDTHS_DOUBT times that is in doubt until a second one confirms it.
  *
  * Drafting takes time of its own beside the pass, of the host. It is measured in the same way, in
  * the steps that drafted something.
@@ -33,6 +35,7 @@
 #define WIDTHS 7
 #define WIDTHS_RECENT 4
 #define WIDTHS_FORGET 0.005
+#define WIDTHS_DOUBT 2
 extern const uint32_t widths[WIDTHS]; /* 1, 2, 4, 8, 16, 32, 64 */
 
 /* The last times of one thing. */

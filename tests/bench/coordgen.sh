@@ -25,25 +25,41 @@ if [ $# -gt 0 ]; then
 	python3 "$root/tests/bench/tasks.py" -n "${TASKS:-8}" -c 600 "$@" >"$tasks" || fail "no tasks of $*"
 fi
 
-# table TITLE OPTIONS...
+drafts=${DRAFTS:-pld,sam,calibrated,reuse,coordgen}
+
+# table TITLE ROUNDS OPTIONS... Drafts take turns, as they do in beginning a round; figures are medians of the rounds.
 table() {
-	"$bin/llm-bench" -m "$model" --tasks "$tasks" --draft "${DRAFTS:-pld,sam,calibrated,reuse,coordgen}" -o json "${@:2}" \
-		>"$work/json" 2>"$work/log" || fail "$(<"$work/log")"
-	python3 - "$work/json" "$1" <<'END'
-import json, sys
-rows = json.load(open(sys.argv[1]))
-kinds = list(dict.fromkeys(r['task'] for r in rows))
-print(f"\n| {sys.argv[2]} | tokens a step | nodes | " + " | ".join(kinds) + " | all | drafting, us a step |")
+	local first=$drafts
+	rm -f "$work"/json.*
+	for ((round = 0; round < $2; round++)); do
+		"$bin/llm-bench" -m "$model" --tasks "$tasks" --draft "$first" -r 1 -o json "${@:3}" >"$work/json.$round" 2>"$work/log" ||
+			fail "$(<"$work/log")"
+		[[ $first = *,* ]] && first=${first#*,},${first%%,*}
+	done
+	python3 - "$1" "$drafts" "$work"/json.* <<'END'
+import json, statistics, sys
+rounds = [{(r['draft'], r['task']): r for r in json.load(open(name))} for name in sys.argv[3:]]
+drafts = sys.argv[2].split(',')
+kinds = list(dict.fromkeys(task for _, task in rounds[0]))
+median = statistics.median
+total = lambda r, draft, name: sum(r[draft, k][name] * r[draft, k]['n_gen'] for k in kinds)
+gain = lambda r, draft: total(r, draft, 'plain_token_ms') / total(r, draft, 'token_ms')
+steps = lambda r, draft: sum(r[draft, k]['n_gen'] / r[draft, k]['accepted_per_step'] for k in kinds)
+def a_step(r, draft, value):
+    return sum(value(r[draft, k]) * r[draft, k]['n_gen'] / r[draft, k]['accepted_per_step'] for k in kinds) / steps(r, draft)
+print(f"\n| {sys.argv[1]} | tokens a step | nodes | " + " | ".join(kinds) + " | all | drafting, us a step |")
 print("|---|" + "---:|" * (len(kinds) + 4))
-for draft in dict.fromkeys(r['draft'] for r in rows):
-    of = [r for r in rows if r['draft'] == draft]
-    tokens = sum(r['n_gen'] for r in of)
-    steps = sum(r['n_gen'] / r['accepted_per_step'] for r in of)
-    nodes = sum(r['draft_nodes'] * r['n_gen'] / r['accepted_per_step'] for r in of)
-    all_of = lambda name: sum(r[name] * r['n_gen'] for r in of)
-    gains = [r['plain_token_ms'] / r['token_ms'] for r in of] + [all_of('plain_token_ms') / all_of('token_ms')]
-    print(f"| {draft} | {tokens / steps:.2f} | {nodes / steps:.1f} | " + " | ".join(f"{g:.2f}" for g in gains) +
-          f" | {1e3 * sum(r['draft_ms'] for r in of) / len(of):.1f} |")
+for d in drafts:
+    print(f"| {d} | {median(a_step(r, d, lambda x: x['accepted_per_step']) for r in rounds):.2f}"
+          f" | {median(a_step(r, d, lambda x: x['draft_nodes']) for r in rounds):.1f} | "
+          + " | ".join(f"{median(r[d, k]['plain_token_ms'] / r[d, k]['token_ms'] for r in rounds):.2f}" for k in kinds)
+          + f" | {median(gain(r, d) for r in rounds):.2f}"
+          f" | {median(1e3 * a_step(r, d, lambda x: x['draft_ms']) for r in rounds):.1f} |")
+if len(rounds) > 1:
+    for d in drafts[1:]:
+        to_first = sorted(gain(r, d) / gain(r, drafts[0]) for r in rounds)
+        print(f"{d} gains {median(to_first):.3f} times what {drafts[0]} does ({to_first[0]:.3f} to {to_first[-1]:.3f}; "
+              f"more in {sum(x > 1 for x in to_first)} of {len(rounds)} rounds)")
 END
 }
 
@@ -58,8 +74,8 @@ n, s = re.search(r'decode +([0-9]+) tokens in ([0-9.]+) s', text).groups()
 print(draft.group(1) if draft else 1e3 * float(s) / int(n))"
 }
 
-table "${PROFILE:-sd8gen3}, gain" --clock virtual --profile "${PROFILE:-sd8gen3}" -r 1 --no-warmup
-table "this host, gain" -r "$rounds"
+table "${PROFILE:-sd8gen3}, gain" 1 --clock virtual --profile "${PROFILE:-sd8gen3}" --no-warmup
+table "this host, gain" "$rounds"
 for ((seed = 0; seed < rounds; seed++)); do
 	echo "$(random none "$seed") $(random coordgen "$seed") $(random none "$seed")"
 	cmp -s "$work/text.none" "$work/text.coordgen" || fail "other random tokens"

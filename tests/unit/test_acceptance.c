@@ -214,6 +214,8 @@ static void what_was_known_is_where_the_next_begins(void **state)
 	assert_memory_equal(known, nothing, sizeof(known));
 	widths_add(&w, 0, 100);
 	widths_add(&w, 2, 350);
+	widths_add(&w, 0, 100);
+	widths_add(&w, 2, 350);
 	widths_known(&w, known);
 	assert_float_equal(known[0], 1, 0.02);
 	assert_float_equal(known[2], 3.5, 0.1);
@@ -226,11 +228,45 @@ static void what_was_known_is_where_the_next_begins(void **state)
 	widths_add(&w, 0, 1000);
 	widths_costs(&w, costs);
 	assert_float_equal(costs[2], 3.5, 0.1);
-	/* What was known does not count any more. */
+	/* It is one of the last passes, so that a disturbed one says little, */
+	widths_add(&w, 2, 90000);
+	widths_add(&w, 0, 1000);
+	widths_costs(&w, costs);
+	assert_float_equal(costs[2], 3.5, 0.1);
 	widths_add(&w, 2, 2000);
 	widths_add(&w, 0, 1000);
 	widths_costs(&w, costs);
 	assert_float_equal(costs[2], 2, 0.01);
+	/* until there have been as many of its own. */
+	for (int i = 0; i < WIDTHS_RECENT; i++)
+		widths_add(&w, 2, 5000);
+	widths_add(&w, 0, 1000);
+	widths_costs(&w, costs);
+	assert_float_equal(costs[2], 5, 0.02);
+}
+
+static void a_slow_first_pass_is_in_doubt_until_a_second_one(void **state)
+{
+	struct widths_times w;
+	double costs[WIDTHS], known[WIDTHS];
+
+	widths_begin(&w, nothing);
+	widths_add(&w, 0, 100);
+	widths_add(&w, 1, 900);
+	widths_add(&w, 0, 100);
+	widths_costs(&w, costs);
+	assert_float_equal(costs[1], 1.1, 0.01);
+	widths_known(&w, known);
+	assert_float_equal(known[1], 0, 0);
+	widths_add(&w, 1, 800);
+	widths_add(&w, 0, 100);
+	widths_costs(&w, costs);
+	assert_float_equal(costs[1], 8, 0.02);
+	/* One that is not that slow is believed. */
+	widths_add(&w, 3, 1600);
+	widths_add(&w, 0, 100);
+	widths_costs(&w, costs);
+	assert_float_equal(costs[3], 16, 0.02);
 }
 
 static void drafts_are_worth_what_they_give_for_their_time(void **state)
@@ -286,6 +322,7 @@ int main(void)
 		cmocka_unit_test(a_cost_is_the_least_of_the_recent_passes),
 		cmocka_unit_test(a_slow_width_is_tried_again_and_little_is_lost),
 		cmocka_unit_test(what_was_known_is_where_the_next_begins),
+		cmocka_unit_test(a_slow_first_pass_is_in_doubt_until_a_second_one),
 		cmocka_unit_test(drafts_are_worth_what_they_give_for_their_time),
 		cmocka_unit_test(drafting_is_free_until_a_token_was_measured),
 	};
