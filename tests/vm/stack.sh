@@ -44,12 +44,11 @@ same_logits() {
 		echo "$(($(stat -c %s "$out/logits.drm") / 4)) logits, bit for bit the same"
 }
 
-# Prompts with static activations, shadow outliers and more options: all bits of the logits on both transports.
+# Prompts with static activations, shadow outliers and more options, of the model that run.sh has calibrated: all bits of the logits
+# on both transports.
 same_shadow() {
-	[ -s "$out/calibrated.gguf" ] || "$bin/llm-quantize" --calibrate docs/driver.md --calibrate-tokens 512 --head-tokens 0 --pruning 0 \
-		$model "$out/calibrated.gguf" q8_0 || return 1
 	for t in drm sim; do
-		"$bin/llm-logits" -m "$out/calibrated.gguf" --transport $t --preset llm.npu --chunk 32 "$@" \
+		"$bin/llm-logits" -m "$BUILD/vm/calibrated.gguf" --transport $t --preset llm.npu --chunk 32 "$@" \
 			-p "$(head -c 300 docs/words.md)" -o f32 >"$out/logits.$t" || return 1
 	done
 	[ -s "$out/logits.drm" ] && cmp "$out/logits.drm" "$out/logits.sim" &&
