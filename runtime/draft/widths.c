@@ -73,9 +73,7 @@ static double cost_of(const struct widths_times *w, uint32_t width, double token
 	if (!(token_ns > 0) || !r->nr)
 		return known;
 	cost = time_of(w, width) / token_ns;
-	if (known > 0)
-		return r->nr < WIDTHS_RECENT ? fmin(cost, known) : cost;
-	return r->nr == 1 && cost > WIDTHS_DOUBT * guess ? 0 : cost;
+	return r->nr == 1 && cost > WIDTHS_DOUBT * (known > 0 ? known : guess) ? known : cost;
 }
 
 /* Costs, and those that are more than a guess. */

@@ -14,10 +14,10 @@
  *
  * Costs are in tokens: a pass's time by that of one token. A width's time is the least of its last
  * WIDTHS_RECENT passes, since what disturbs a pass only makes it longer; and no width costs less
- * than a narrower one. What was known of a width counts as one of them until there have been so
- * many, and without passes alone. If nothing was, the guess is row_ns for each row more than the
- * next narrower one has, but at most a tenth of a token; and a first pass that took more than
- * WIDTHS_DOUBT times that is in doubt until a second one confirms it.
+ * than a narrower one. Without passes a width costs what was known of it; if nothing was, the guess
+ * is row_ns for each row more than the next narrower one has, but at most a tenth of a token. A
+ * first pass that took more than WIDTHS_DOUBT times as long as that is in doubt until a second one
+ * confirms it.
  *
  * Drafting takes time of its own beside the pass, of the host. It is measured in the same way, in
  * the steps that drafted something.

@@ -228,7 +228,7 @@ static void what_was_known_is_where_the_next_begins(void **state)
 	widths_add(&w, 0, 1000);
 	widths_costs(&w, costs);
 	assert_float_equal(costs[2], 3.5, 0.1);
-	/* It is one of the last passes, so that a disturbed one says little, */
+	/* A single pass that was disturbed does not change that, */
 	widths_add(&w, 2, 90000);
 	widths_add(&w, 0, 1000);
 	widths_costs(&w, costs);
@@ -237,7 +237,7 @@ static void what_was_known_is_where_the_next_begins(void **state)
 	widths_add(&w, 0, 1000);
 	widths_costs(&w, costs);
 	assert_float_equal(costs[2], 2, 0.01);
-	/* until there have been as many of its own. */
+	/* others do. */
 	for (int i = 0; i < WIDTHS_RECENT; i++)
 		widths_add(&w, 2, 5000);
 	widths_add(&w, 0, 1000);
