@@ -34,8 +34,8 @@ else ifeq ($(SAN),1)
 O := $(BUILD)/san
 SANFLAGS := -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
 # ASan sees what is outside of an object. UBSan's checks of that, by the size that the compiler knows and by pointers that wrap, would
-# double the time to compile kernels. With checks the compiler's choice of registers takes most of it, and a tenth of that if it looks at
-# a function as one region.
+# double the time to compile kernels. With checks most of that time goes into register allocation, which is
+# much faster if each function is one region.
 SANFLAGS_kernels := -fno-sanitize=object-size,pointer-overflow -fira-region=one
 else ifeq ($(SAN),thread)
 # TSan does not know fences. Those of the tree order a store before a load; what a thread hands over is behind a release and an
@@ -132,7 +132,8 @@ ifneq ($(SAN),)
 HOST_HAS := $(shell grep -m1 '^flags' /proc/cpuinfo)
 UNCHECKED = $(if $(filter $(1),$(HOST_HAS)),,-fno-sanitize=all)
 endif
-# fmaf() by an instruction, as most of what tests of attention compute; in a function of its own, or it would be most of what is compiled.
+# Tests of attention mostly compute fmaf(): here it is an instruction, but in a function of its own, since inlined it would take the
+# compiler longer than all else in the file.
 ifeq ($(SAN)$(filter fma,$(HOST_HAS)),1fma)
 $(O)/obj/kernels/kernels_generic.o: ISA := -mfma -U__FP_FAST_FMAF
 endif
@@ -220,7 +221,7 @@ $(addprefix $(O)/tests/,test_scheduler test_gpu_game): $(call obj,$(GAME))
 # The learning part of npu-profile.
 $(O)/tests/test_predictor: $(call obj,$(wildcard tools/npu-profile/op_*.c tools/npu-profile/predictor_*.c) $(TOOLS_SHARED))
 $(addprefix $(O)/tests/,test_fw_confine test_new_file): LIBS_TOOLS += $(LIBS_SECCOMP)
-# Faster checks, for x86-64's address space.
+# ASan's checks of vectors, faster. They know where x86-64 has its shadow.
 ASAN_VECTORS := $(if $(filter 1x86_64,$(SAN)$(MACHINE)),$(call obj,tests/unit/asan_vectors.c))
 $(O)/obj/tests/unit/test_asan_vectors.o: ISA := $(if $(filter 1,$(SAN)),--param asan-instrumentation-with-call-threshold=0)
 $(O)/tests/test_%: $(O)/obj/tests/unit/test_%.o $(ASAN_VECTORS) $(O)/lib/libllm.a $(O)/lib/libnpu.a

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
  * ASan's checks of accesses of 32 and 64 bytes, linked into checked tests in place of ASan's own.
- * In files with many accesses they are calls, of functions that look at ranges of any size: half of
- * what tests of whole models do. These look at the shadow of all bytes at once. What is not
+ * In files with many accesses they are calls, of functions that look at ranges of any size: up to
+ * half of what tests of whole models do. These look at the shadow of all bytes at once. What is not
  * addressable as a whole is left to ASan.
  */
 #include <stdbool.h>

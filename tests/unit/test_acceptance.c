@@ -204,6 +204,17 @@ static void a_slow_width_is_tried_again_and_little_is_lost(void **state)
 	}
 }
 
+/* What @width costs behind a pass of it in @ns and one of a token in @token_ns. */
+static double cost_after(struct widths_times *w, uint32_t width, double ns, double token_ns)
+{
+	double costs[WIDTHS];
+
+	widths_add(w, width, ns);
+	widths_add(w, 0, token_ns);
+	widths_costs(w, costs);
+	return costs[width];
+}
+
 static void what_was_known_is_where_the_next_begins(void **state)
 {
 	struct widths_times w;
@@ -229,44 +240,27 @@ static void what_was_known_is_where_the_next_begins(void **state)
 	widths_costs(&w, costs);
 	assert_float_equal(costs[2], 3.5, 0.1);
 	/* A single pass that was disturbed does not change that, */
-	widths_add(&w, 2, 90000);
-	widths_add(&w, 0, 1000);
-	widths_costs(&w, costs);
-	assert_float_equal(costs[2], 3.5, 0.1);
-	widths_add(&w, 2, 2000);
-	widths_add(&w, 0, 1000);
-	widths_costs(&w, costs);
-	assert_float_equal(costs[2], 2, 0.01);
+	assert_float_equal(cost_after(&w, 2, 90000, 1000), 3.5, 0.1);
+	assert_float_equal(cost_after(&w, 2, 2000, 1000), 2, 0.01);
 	/* others do. */
-	for (int i = 0; i < WIDTHS_RECENT; i++)
+	for (int i = 1; i < WIDTHS_RECENT; i++)
 		widths_add(&w, 2, 5000);
-	widths_add(&w, 0, 1000);
-	widths_costs(&w, costs);
-	assert_float_equal(costs[2], 5, 0.02);
+	assert_float_equal(cost_after(&w, 2, 5000, 1000), 5, 0.02);
 }
 
 static void a_slow_first_pass_is_in_doubt_until_a_second_one(void **state)
 {
 	struct widths_times w;
-	double costs[WIDTHS], known[WIDTHS];
+	double known[WIDTHS];
 
 	widths_begin(&w, nothing);
 	widths_add(&w, 0, 100);
-	widths_add(&w, 1, 900);
-	widths_add(&w, 0, 100);
-	widths_costs(&w, costs);
-	assert_float_equal(costs[1], 1.1, 0.01);
+	assert_float_equal(cost_after(&w, 1, 900, 100), 1.1, 0.01);
 	widths_known(&w, known);
 	assert_float_equal(known[1], 0, 0);
-	widths_add(&w, 1, 800);
-	widths_add(&w, 0, 100);
-	widths_costs(&w, costs);
-	assert_float_equal(costs[1], 8, 0.02);
+	assert_float_equal(cost_after(&w, 1, 800, 100), 8, 0.02);
 	/* One that is not that slow is believed. */
-	widths_add(&w, 3, 1600);
-	widths_add(&w, 0, 100);
-	widths_costs(&w, costs);
-	assert_float_equal(costs[3], 16, 0.02);
+	assert_float_equal(cost_after(&w, 3, 1600, 100), 16, 0.02);
 }
 
 static void drafts_are_worth_what_they_give_for_their_time(void **state)
